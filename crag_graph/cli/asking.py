@@ -1,0 +1,54 @@
+"""`crag ask`: one run, shown while it happens."""
+
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk
+from rich.console import Console
+
+from crag_graph.cli import print_json
+from crag_graph.cli.report import report
+from crag_graph.cli.show import show_result, verdict_line
+from crag_graph.factory import build_components, build_graph
+from crag_graph.load import Loaded
+from crag_graph.state import CragInput, CragState, Turn
+
+
+async def ask_and_show(
+    loaded: Loaded, question: str, history: list[Turn], *, as_json: bool, explain: bool
+) -> dict[str, Any]:
+    """Answer a question, print it as a person or a program wants it, and return the whole report."""
+    out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+    err.print(f"[dim]profile {loaded.profile}, from {Path(loaded.path).name}[/]")
+    kit = build_components(loaded.settings)
+    asked = CragInput(question=question, history=history) if history else CragInput(question=question)
+    state: dict[str, Any] = {**asked}
+    async for mode, part in build_graph(loaded.settings, kit).astream(asked, stream_mode=["updates", "messages"]):
+        if mode == "updates":
+            for node, update in part.items():
+                state |= update or {}
+                _progress(err, node, state)
+        elif not as_json and isinstance(part[0], AIMessageChunk):
+            out.print(part[0].text, end="", markup=False, soft_wrap=True)
+    result = report(CragState(**state), kit.prompts)  # type: ignore[typeddict-item]
+    if as_json:
+        print_json(result)
+    else:
+        out.print()
+        show_result(out, result, explain=explain)
+    return result
+
+
+def _progress(err: Console, node: str, state: dict[str, Any]) -> None:
+    """Say on stderr what a node brought."""
+    match node:
+        case "retrieve":
+            err.print(f"[dim]retrieve            {len(state['documents'])} documents[/]")
+        case "evaluate_retrieval":
+            err.print("[dim]evaluate_retrieval[/]  ", verdict_line(state["verdict"], state["reason"]))
+        case "rewrite_query":
+            err.print("[dim]rewrite_query[/]       ", state["web_query"] or "nothing new to search for", markup=False)
+        case "web_search":
+            err.print(f"[dim]web_search          {len(state['web_docs'])} documents[/]")
+        case "refine":
+            err.print(f"[dim]refine              {len(state['kept_strips'])} of {len(state['strips'])} strips kept[/]")

@@ -1,0 +1,42 @@
+"""`crag ingest`: progress on stderr, the summary on stdout."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from crag_graph.cli import print_json
+from crag_graph.factory import build_embedder, build_index
+from crag_graph.ingest.run import Summary, ingest
+from crag_graph.load import Loaded
+
+
+async def ingest_and_show(loaded: Loaded, paths: list[Path], *, sync: bool, rebuild: bool, as_json: bool) -> Summary:
+    """Ingest the paths and print what became of every file."""
+    settings = loaded.settings
+    index = build_index(settings, build_embedder(settings))
+    err = Console(stderr=True, highlight=False)
+    if rebuild:
+        await index.clear()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def progress(path: str, done: int, total: int) -> None:
+            bar.update(task, description=Path(path).name[:40], completed=done, total=total)
+
+        summary = await ingest(paths, index, settings, sync=sync, progress=progress)
+    if as_json:
+        print_json(summary)
+    else:
+        _show(Console(highlight=False), summary)
+    return summary
+
+
+def _show(out: Console, summary: Summary) -> None:
+    counts = ", ".join(f"{summary[key]} {key}" for key in ("added", "updated", "unchanged", "removed"))  # type: ignore[literal-required]
+    out.print(f"[bold]{counts}[/]  ({summary['chunks']} chunks)")
+    for item in summary["warnings"]:
+        out.print(f"[yellow]! {item['path']}[/]: {item['reason']}")
+    for item in summary["failed"]:
+        out.print(f"[red]x {item['path']}[/]: {item['reason']}")

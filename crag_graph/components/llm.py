@@ -1,0 +1,167 @@
+"""The chat model behind every component that asks one: how it is built, bounded, called and what its failures mean."""
+
+import os
+import warnings
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from crag_graph.components.http import async_client
+from crag_graph.components.limits import Limiter
+from crag_graph.errors import ComponentError, ConfigurationError
+from crag_graph.settings import LlmSettings
+
+if TYPE_CHECKING:
+    from langchain_core.caches import BaseCache
+
+
+class Model:
+    """A chat model that speaks the OpenAI protocol, within the process's limit of calls in flight.
+
+    Its calls never stream into a graph's `messages` mode: what a person may read is said by the graph itself.
+    """
+
+    def __init__(self, settings: LlmSettings, name: str | None = None) -> None:
+        from langchain_openai import ChatOpenAI
+
+        self.name = name or settings.model
+        self.client: ChatOpenAI = ChatOpenAI(
+            model=self.name,
+            base_url=settings.base_url,
+            api_key=read_key(settings.api_key_env, "llm.api_key_env"),
+            temperature=settings.temperature,
+            max_completion_tokens=settings.max_output_tokens,
+            timeout=settings.timeout_s,
+            max_retries=settings.max_retries,
+            stream_usage=True,
+            http_async_client=async_client(settings.timeout_s),
+            cache=_cache(settings.cache) if settings.cache else None,
+            tags=["nostream"],
+            use_responses_api=False,
+        )
+        self._limiter = _limiter(settings.max_concurrency)
+
+    async def ask(
+        self, messages: Sequence[BaseMessage], error: type[ComponentError], component: str, **options: Any
+    ) -> AIMessage:
+        """Return the model's whole answer.
+
+        Raises:
+            error: the call failed, or the answer was refused, filtered or cut off.
+        """
+        async with self._limiter:
+            with translated(error, component):
+                message = await self.client.ainvoke(list(messages), **options)
+        _check_finish(message, error, component)
+        return message
+
+    async def stream(
+        self, messages: Sequence[BaseMessage], error: type[ComponentError], component: str
+    ) -> AsyncIterator[str]:
+        """Yield the model's answer in pieces.
+
+        Raises:
+            error: the call failed, before or amid the answer, or the answer was refused, filtered or cut off.
+        """
+        whole: AIMessage | None = None
+        async with self._limiter:
+            with translated(error, component):
+                async for chunk in self.client.astream(list(messages)):
+                    whole = chunk if whole is None else whole + chunk  # type: ignore[assignment]
+                    if chunk.text:
+                        yield chunk.text
+        if whole is None or not (whole.text.strip() or whole.additional_kwargs.get("refusal")):
+            raise error("the model answered with nothing", component=component, transient=True)
+        _check_finish(whole, error, component)
+
+
+def read_key(variable: str | None, setting: str) -> Any:
+    """Return the secret that an environment variable holds; without a variable, a placeholder for keyless servers.
+
+    Raises:
+        ConfigurationError: the variable is empty or not set.
+    """
+    from pydantic import SecretStr
+
+    if variable is None:
+        return SecretStr("not-needed")
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise ConfigurationError(
+            f"{variable} is not set: set it, or name another variable in {setting} (null for a server without keys)"
+        )
+    return SecretStr(value)
+
+
+@contextmanager
+def translated(error: type[ComponentError], component: str) -> Iterator[None]:
+    """Turn whatever the model's client raises into `error`, saying whether a later try may help."""
+    import httpx
+    import openai
+    from langchain_core.exceptions import ModelError
+
+    try:
+        yield
+    except (ModelError, openai.OpenAIError, httpx.HTTPError, ValueError) as caught:
+        retryable = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError, httpx.TransportError)
+        raise error(_reason(caught), component=component, transient=isinstance(caught, retryable)) from caught
+
+
+def _reason(caught: BaseException) -> str:
+    """Return one line about a failure, without request bodies or keys."""
+    import openai
+
+    known: tuple[tuple[type[BaseException], str], ...] = (
+        (openai.AuthenticationError, "the key was rejected (401)"),
+        (openai.PermissionDeniedError, "the key may not do this (403)"),
+        (openai.NotFoundError, "the server does not know this model or path (404)"),
+        (openai.RateLimitError, "the rate limit or quota is exceeded (429)"),
+        (openai.APITimeoutError, "the model did not answer in time"),
+        (openai.APIConnectionError, "the model server cannot be reached"),
+        (openai.LengthFinishReasonError, CUT_OFF),
+        (openai.ContentFilterFinishReasonError, FILTERED),
+    )
+    for kind, reason in known:
+        if isinstance(caught, kind):
+            return reason
+    if isinstance(caught, openai.APIStatusError):
+        return f"the model server answered {caught.status_code}: {str(caught)[:200]}"
+    return f"the model server's answer cannot be read ({type(caught).__name__})"
+
+
+REFUSED = "the model refused"
+FILTERED = "the provider's content filter stopped the answer"
+CUT_OFF = "the answer was cut off at its length limit"
+
+
+def _check_finish(message: AIMessage, error: type[ComponentError], component: str) -> None:
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal:
+        raise error(f"{REFUSED}: {str(refusal)[:200]}", component=component)
+    finish = message.response_metadata.get("finish_reason")
+    if finish in ("length", "content_filter"):
+        raise error(CUT_OFF if finish == "length" else FILTERED, component=component)
+
+
+@cache
+def _limiter(limit: int) -> Limiter:
+    """Return the one limiter of this process; two settings with the same limit share it."""
+    return Limiter(limit)
+
+
+@cache
+def _cache(path: str) -> "BaseCache":
+    """Open the SQLite file in which answers to identical requests are remembered."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*langchain-community.*being sunset", category=DeprecationWarning)
+        from langchain_community.cache import SQLiteCache
+    try:
+        Path(path).expanduser().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"llm.cache: {path} cannot be written: {error}") from error
+    opened: BaseCache = SQLiteCache(database_path=str(Path(path).expanduser()))
+    return opened

@@ -1,0 +1,229 @@
+"""The one place where a `use:` name becomes a component."""
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crag_graph.errors import ConfigurationError
+from crag_graph.load import load_settings
+from crag_graph.prompts import Prompt, load_prompt
+from crag_graph.protocols import Components, Embedder, Evaluator, Generator, QueryRewriter, Search
+from crag_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+    from crag_graph.components.index import Index
+    from crag_graph.components.llm import Model
+    from crag_graph.settings import RunContext
+    from crag_graph.state import CragInput, CragOutput, CragState
+
+VARIABLES = {
+    "grade": {"question", "texts", "marker"},
+    "strips": {"question", "texts", "marker"},
+    "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
+    "standalone": {"question", "history", "marker"},
+    "generate": {"question", "evidence", "marker", "abstain"},
+}
+
+
+def build_graph(
+    settings: Settings | None = None, components: Components | None = None
+) -> "CompiledStateGraph[CragState, RunContext, CragInput, CragOutput]":
+    """Return the compiled corrective graph, ready to be invoked, streamed, served or put into a larger graph.
+
+    Settings come from the environment when none are given; ready `components` replace what the settings name.
+
+    Raises:
+        ConfigurationError: the settings cannot work; the message says what to write where.
+    """
+    from crag_graph.graph import compile_graph
+
+    settings = settings or load_settings()
+    kit = components or build_components(settings)
+    return compile_graph(settings, kit)
+
+
+def build_components(settings: Settings) -> Components:
+    """Build every component that the settings name.
+
+    Raises:
+        ConfigurationError: a key, a file, a package or an import path is missing or unusable.
+    """
+    return _Build(settings).components()
+
+
+def build_embedder(settings: Settings) -> Embedder:
+    """Build the embedder that the settings name."""
+    from crag_graph.components.embeddings import LangChainEmbedder, LocalEmbedder, OpenAIEmbedder
+
+    match settings.embeddings.use:
+        case "local":
+            return LocalEmbedder()
+        case "openai":
+            return OpenAIEmbedder(settings.embeddings.openai)
+        case path:
+            return LangChainEmbedder(imported(path, "embeddings.use"))
+
+
+def build_index(settings: Settings, embedder: Embedder) -> "Index":
+    """Return the index, unopened: nothing is read or created before it is used."""
+    from crag_graph.components.index import Index
+
+    return Index(settings.index, embedder)
+
+
+class _Build:
+    """Builds components; what several of them share is built once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._embedder = build_embedder(settings)
+        self._prompts: list[Prompt] = []
+        self._models: dict[str, Model] = {}
+
+    def components(self) -> Components:
+        settings = self._settings
+        web, web_off = self._web()
+        evaluator = self._evaluator()
+        return Components(
+            search=self._search(),
+            evaluator=evaluator,
+            rewriter=self._rewriter(),
+            web=web,
+            web_off=web_off,
+            strip_filter=evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter(),
+            generator=self._generator(),
+            fallback=self._extractive(),
+            prompts=tuple(prompt.id for prompt in self._prompts),
+        )
+
+    def _search(self) -> Search:
+        from crag_graph.components.search.bm25 import bm25_search
+        from crag_graph.components.search.chroma import chroma_search
+        from crag_graph.components.search.hybrid import hybrid_search
+
+        retrieve = self._settings.retrieve
+        if retrieve.use not in ("chroma", "bm25", "hybrid"):
+            found: Search = imported(retrieve.use, "retrieve.use")
+            return found
+        index = build_index(self._settings, self._embedder)
+        match retrieve.use:
+            case "chroma":
+                return chroma_search(index, self._embedder, retrieve.fetch_k)
+            case "bm25":
+                return bm25_search(index, retrieve.fetch_k)
+            case _:
+                dense = chroma_search(index, self._embedder, retrieve.fetch_k)
+                return hybrid_search([dense, bm25_search(index, retrieve.fetch_k)], retrieve.hybrid.rrf_k)
+
+    def _evaluator(self) -> Evaluator:
+        from crag_graph.components.evaluators.llm import grader
+        from crag_graph.components.evaluators.local import LocalEvaluator
+
+        evaluator = self._settings.evaluator
+        match evaluator.use:
+            case "llm":
+                return grader(self._small(), self._prompt("grade"), evaluator.llm.batch_size, self._settings.llm)
+            case "local":
+                coefficients = evaluator.local.coefficients
+                return LocalEvaluator(self._embedder, Path(coefficients) if coefficients else None)
+            case path:
+                found: Evaluator = imported(path, "evaluator.use")
+                return found
+
+    def _llm_strip_filter(self) -> Evaluator:
+        from crag_graph.components.evaluators.llm import strip_filter
+
+        return strip_filter(self._small(), self._prompt("strips"), self._settings.refine.batch_size, self._settings.llm)
+
+    def _rewriter(self) -> QueryRewriter:
+        from crag_graph.components.keywords import KeywordsRewriter
+        from crag_graph.components.rewriter import LlmRewriter
+
+        rewriter = self._settings.rewriter
+        match rewriter.use:
+            case "llm":
+                prompts = self._prompt("rewrite"), self._prompt("standalone")
+                return LlmRewriter(self._small(), *prompts, rewriter.max_chars)
+            case "keywords":
+                return KeywordsRewriter(rewriter.keywords.max_terms, rewriter.max_chars)
+            case path:
+                found: QueryRewriter = imported(path, "rewriter.use")
+                return found
+
+    def _web(self) -> tuple[Search | None, str]:
+        """Return the web search, or None and why it is off. A missing search key is no error: the index still works."""
+        from crag_graph.components.search.tavily import tavily_search
+
+        web = self._settings.web
+        match web.use:
+            case "off":
+                return None, "web.use is off"
+            case "tavily":
+                try:
+                    return tavily_search(web), ""
+                except ConfigurationError as missing:
+                    return None, str(missing)
+            case "folder":
+                return _folder_web(self._settings), ""
+            case path:
+                return imported(path, "web.use"), ""
+
+    def _generator(self) -> Generator:
+        from crag_graph.components.generator import LlmGenerator
+
+        match self._settings.generator.use:
+            case "llm":
+                return LlmGenerator(self._model(self._settings.llm.model), self._prompt("generate"))
+            case "extractive":
+                return self._extractive()
+            case path:
+                found: Generator = imported(path, "generator.use")
+                return found
+
+    def _extractive(self) -> Generator:
+        from crag_graph.components.extractive import ExtractiveGenerator
+
+        return ExtractiveGenerator(self._settings.generator.extractive.max_passages)
+
+    def _small(self) -> "Model":
+        return self._model(self._settings.llm.small_model or self._settings.llm.model)
+
+    def _model(self, name: str) -> "Model":
+        from crag_graph.components.llm import Model
+
+        if name not in self._models:
+            self._models[name] = Model(self._settings.llm, name)
+        return self._models[name]
+
+    def _prompt(self, name: str) -> Prompt:
+        prompt = load_prompt(name, VARIABLES[name])
+        self._prompts.append(prompt)
+        return prompt
+
+
+def _folder_web(settings: Settings) -> Search:
+    """Load the folder that stands in for the web."""
+    from crag_graph.components.search.folder import folder_search
+    from crag_graph.ingest.loaders import load_folder
+
+    folder = Path(settings.web.folder.path)
+    if not folder.is_dir():
+        raise ConfigurationError(f"web.folder.path: {folder} is not a folder; name one, or set web.use to off")
+    return folder_search(load_folder(folder, settings.ingest), settings.web.max_results)
+
+
+def imported(path: str, setting: str) -> Any:
+    """Return the object that "package.module:name" names; a class or function is called without arguments.
+
+    Raises:
+        ConfigurationError: the module or the name does not exist.
+    """
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"{setting}: {path} cannot be imported: {error}") from error
+    return found() if inspect.isclass(found) or inspect.isroutine(found) else found

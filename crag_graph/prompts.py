@@ -1,0 +1,64 @@
+"""Prompts as files: checked when loaded, filled in one pass, identified by version and content.
+
+`$name` marks a variable and `$$` a dollar sign. Values are never looked at again once filled in, so braces,
+JSON, LaTeX and dollar signs in documents arrive as they are.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+import yaml
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from crag_graph.errors import ConfigurationError
+from crag_graph.resources import resource
+
+ABSTAIN = "NO_EVIDENCE"  # what a generator says when the evidence does not answer
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt file: a system and a user part."""
+
+    name: str
+    id: str  # version and content hash, as recorded in traces
+    system: Template
+    user: Template
+
+    def messages(self, **values: str) -> list[BaseMessage]:
+        """Return the two messages with every `$name` replaced by its value, byte for byte."""
+        return [
+            SystemMessage(self.system.substitute(values)),
+            HumanMessage(self.user.substitute(values)),
+        ]
+
+
+def load_prompt(name: str, variables: set[str], folder: Path | None = None) -> Prompt:
+    """Load `<name>.yaml` and check that it uses exactly `variables`.
+
+    Raises:
+        ConfigurationError: the file is missing, is not a prompt, or has other variables.
+    """
+    path = folder / f"{name}.yaml" if folder else resource("prompts", f"{name}.yaml")
+    try:
+        raw = path.read_bytes()
+        data = yaml.safe_load(raw)
+        version, system, user = data["version"], Template(data["system"]), Template(data["user"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: not a prompt file (needs version, system, user): {error}") from error
+    if not (system.is_valid() and user.is_valid()):
+        raise ConfigurationError(f"{path}: a lone $ must be written as $$")
+    found = {*system.get_identifiers(), *user.get_identifiers()}
+    if found != variables:
+        missing, unknown = sorted(variables - found), sorted(found - variables)
+        raise ConfigurationError(f"{path}: missing variables {missing}, unknown variables {unknown}")
+    return Prompt(name, f"{name}-v{version}-{hashlib.sha256(raw).hexdigest()[:8]}", system, user)
+
+
+def fence(text: str) -> tuple[str, str]:
+    """Return a marker that nobody can guess, and `text` between two lines of it: data, not instructions."""
+    marker = f"data-{secrets.token_hex(8)}"
+    return marker, f"<{marker}>\n{text}\n</{marker}>"
