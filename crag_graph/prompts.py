@@ -5,7 +5,6 @@ JSON, LaTeX and dollar signs in documents arrive as they are.
 """
 
 import hashlib
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -59,6 +58,11 @@ def load_prompt(name: str, variables: set[str], folder: Path | None = None) -> P
 
 
 def fence(text: str) -> tuple[str, str]:
-    """Return a marker that nobody can guess, and `text` between two lines of it: data, not instructions."""
-    marker = f"data-{secrets.token_hex(8)}"
+    """Return a marker and `text` between two lines of it: data, not instructions.
+
+    The marker is a hash of the whole text, so no text can contain its own: a page that forges a delimiter would have to
+    foresee everything it will be shown with, itself included. Unlike a random marker it keeps equal requests equal, for
+    caches here and at the provider.
+    """
+    marker = f"data-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
     return marker, f"<{marker}>\n{text}\n</{marker}>"

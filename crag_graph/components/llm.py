@@ -75,7 +75,7 @@ class Model:
                     if chunk.text:
                         yield chunk.text
         if whole is None or not (whole.text.strip() or whole.additional_kwargs.get("refusal")):
-            raise error("the model answered with nothing", component=component, transient=True)
+            raise error("the model answered with nothing, or refused", component=component, transient=True)
         _check_finish(whole, error, component)
 
 
@@ -106,7 +106,7 @@ def translated(error: type[ComponentError], component: str) -> Iterator[None]:
 
     try:
         yield
-    except (ModelError, openai.OpenAIError, httpx.HTTPError, ValueError) as caught:
+    except (ModelError, openai.OpenAIError, httpx.HTTPError, *UNREADABLE) as caught:
         retryable = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError, httpx.TransportError)
         raise error(_reason(caught), component=component, transient=isinstance(caught, retryable)) from caught
 
@@ -133,6 +133,8 @@ def _reason(caught: BaseException) -> str:
     return f"the model server's answer cannot be read ({type(caught).__name__})"
 
 
+# What the client trips over when a body is not the protocol at all, such as a proxy's login page with status 200.
+UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, IndexError)
 REFUSED = "the model refused"
 FILTERED = "the provider's content filter stopped the answer"
 CUT_OFF = "the answer was cut off at its length limit"
@@ -156,12 +158,15 @@ def _limiter(limit: int) -> Limiter:
 @cache
 def _cache(path: str) -> "BaseCache":
     """Open the SQLite file in which answers to identical requests are remembered."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*langchain-community.*being sunset", category=DeprecationWarning)
-        from langchain_community.cache import SQLiteCache
+    # Said at import and at every look-up about code of langchain-community that nobody here can change.
+    for message in (".*langchain-community.*being sunset", ".*`loads` is in beta", ".*`allowed_objects` will change"):
+        warnings.filterwarnings("ignore", message=message)
+    from langchain_community.cache import SQLiteCache
+
+    file = Path(path).expanduser()
     try:
-        Path(path).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"llm.cache: {path} cannot be written: {error}") from error
-    opened: BaseCache = SQLiteCache(database_path=str(Path(path).expanduser()))
+    opened: BaseCache = SQLiteCache(database_path=str(file))
     return opened
