@@ -155,7 +155,7 @@ class _Build:
 
     def _web(self) -> tuple[Search | None, str]:
         """Return the web search, or None and why it is off. A missing search key is no error: the index still works."""
-        from crag_graph.components.search.tavily import tavily_search
+        from crag_graph.components.search.tavily import TavilySearch
 
         web = self._settings.web
         match web.use:
@@ -163,7 +163,7 @@ class _Build:
                 return None, "web.use is off"
             case "tavily":
                 try:
-                    return tavily_search(web), ""
+                    return TavilySearch(web), ""
                 except ConfigurationError as missing:
                     return None, str(missing)
             case "folder":
