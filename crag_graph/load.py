@@ -132,7 +132,9 @@ def _explain(error: ValidationError, origins: Mapping[str, str], fallback: str) 
     for item in error.errors():
         dotted = ".".join(str(part) for part in item["loc"] if part not in ("str", "literal"))
         dotted = dotted.split(".literal[")[0].split(".constrained-str")[0]
-        origin = origins.get(dotted) or next((o for k, o in origins.items() if k.startswith(f"{dotted}.")), fallback)
+        within = [origin for key, origin in origins.items() if key.startswith(f"{dotted}.")]
+        # Of a section with several origins the environment is named: it had the last word.
+        origin = origins.get(dotted) or max(within, key=lambda o: o.startswith(PREFIX), default=fallback)
         if item["type"] == "extra_forbidden":
             lines.append(f"{origin}: unknown setting {dotted}{_nearest(dotted)}")
         else:

@@ -21,7 +21,8 @@ ImportPath = Annotated[str, Field(pattern=IMPORT_PATH)]
 class Section(BaseModel):
     """A block of settings: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A model or host may be named by a number, which YAML reads as one.
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
 class Thresholds(Section):
