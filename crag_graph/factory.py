@@ -119,14 +119,15 @@ class _Build:
                 return hybrid_search([dense, bm25_search(index, retrieve.fetch_k)], retrieve.hybrid.rrf_k)
 
     def _evaluator(self) -> Evaluator:
-        from crag_graph.components.evaluators.llm import grader
-        from crag_graph.components.evaluators.local import LocalEvaluator
-
         evaluator = self._settings.evaluator
         match evaluator.use:
             case "llm":
+                from crag_graph.components.evaluators.llm import grader
+
                 return grader(self._small(), self._prompt("grade"), evaluator.llm.batch_size, self._settings.llm)
             case "local":
+                from crag_graph.components.evaluators.local import LocalEvaluator
+
                 coefficients = evaluator.local.coefficients
                 return LocalEvaluator(self._embedder, Path(coefficients) if coefficients else None)
             case path:
@@ -139,15 +140,16 @@ class _Build:
         return strip_filter(self._small(), self._prompt("strips"), self._settings.refine.batch_size, self._settings.llm)
 
     def _rewriter(self) -> QueryRewriter:
-        from crag_graph.components.keywords import KeywordsRewriter
-        from crag_graph.components.rewriter import LlmRewriter
-
         rewriter = self._settings.rewriter
         match rewriter.use:
             case "llm":
+                from crag_graph.components.rewriter import LlmRewriter
+
                 prompts = self._prompt("rewrite"), self._prompt("standalone")
                 return LlmRewriter(self._small(), *prompts, rewriter.max_chars)
             case "keywords":
+                from crag_graph.components.keywords import KeywordsRewriter
+
                 return KeywordsRewriter(rewriter.keywords.max_terms, rewriter.max_chars)
             case path:
                 found: QueryRewriter = imported(path, "rewriter.use")
@@ -155,13 +157,13 @@ class _Build:
 
     def _web(self) -> tuple[Search | None, str]:
         """Return the web search, or None and why it is off. A missing search key is no error: the index still works."""
-        from crag_graph.components.search.tavily import TavilySearch
-
         web = self._settings.web
         match web.use:
             case "off":
                 return None, "web.use is off"
             case "tavily":
+                from crag_graph.components.search.tavily import TavilySearch
+
                 try:
                     return TavilySearch(web), ""
                 except ConfigurationError as missing:
@@ -172,10 +174,10 @@ class _Build:
                 return imported(path, "web.use"), ""
 
     def _generator(self) -> Generator:
-        from crag_graph.components.generator import LlmGenerator
-
         match self._settings.generator.use:
             case "llm":
+                from crag_graph.components.generator import LlmGenerator
+
                 return LlmGenerator(self._model(self._settings.llm.model), self._prompt("generate"))
             case "extractive":
                 return self._extractive()

@@ -1,0 +1,156 @@
+"""A query rewriter without a model: the names, numbers and content words of the question, as the user wrote them."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+
+from crag_graph.errors import GenerationError
+from crag_graph.state import Turn
+
+_TOKEN = re.compile(r"[\"“„«「][^\"“”„«»「」]+[\"”“»」]|[^\s\"“”„«»「」]+")
+_EDGES = " \t\n\r.,;:!?…()[]{}<>¿¡。、，？！؟।"
+_YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
+_RECENT = re.compile(
+    r"\b(?:latest|newest|current(?:ly)?|today|now|nowadays|recent(?:ly)?|this year|up[- ]to[- ]date|aktuell\w*|heute|"
+    r"neuest\w*|derzeit\w*|actuel\w*|aujourd'hui|dernière?s?|actual(?:es|mente)?|hoy|últim[oa]s?|oggi|attual\w*|"
+    r"hoje|atual\w*)\b|最新|目前|现在|今天|最近|今年|現在|今日|वर्तमान|आज|нынешн\w*|сейчас|сегодня|последн\w*",
+    re.IGNORECASE,
+)
+_STOP = frozenset(
+    (
+        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it "
+        "its me my of on or our s she should so t than that the their them then there these they this those to was we "
+        "were what when where which who whom whose why will with would you your "
+        "about after again all also am any because before between both during each few further get give had having here "
+        "him himself how's itself just let like many me mean more most much no nor not off only other out over own "
+        "please same shall some such tell than there's through too under until up very want what's who's while us "
+        "der die das den dem des ein eine einen einem einer und oder ist sind war waren wird werden wurde wurden hat "
+        "haben wie was wer wo wann warum welche welcher welches welchen in im an am auf aus bei mit nach von vom zu "
+        "zum zur für über unter es er sie ich man nicht auch als dass kann "
+        "le la les un une des du de et ou est sont était ont au aux dans en par pour sur que qui quoi quel quelle "
+        "quels quelles quand où comment combien pourquoi ce cette ces il elle ils elles se ne pas "
+        "el los las una unos unas y o es son fue del al con para por qué cuál cuáles quién quiénes cuándo dónde cómo "
+        "se su sus lo il gli i uno della dello dei nel nella che chi cosa quale quando dove come "
+        "os as um uma do da dos das no na em com quem qual quanto onde "
+        "het een van zijn wat hoe waar wanneer welke niet "
+        "का की के को में से पर है हैं था थी थे और या ने क्या कौन कब कहाँ कैसे किस किसने कितने कितना यह वह "
+        "и в на с по что кто где когда как какой какая какие почему это от для из"
+    ).split()
+)
+_LINKS = frozenset("of the and for de la del der van von y & da do dos di du des".split())
+
+
+class KeywordsRewriter:
+    """Makes search queries by leaving words out; adds nothing but the year, and that only to questions about now.
+
+    Scripts without spaces are kept as they are: where their words end is not known here.
+    """
+
+    def __init__(self, max_terms: int, max_chars: int, today: Callable[[], date] = date.today) -> None:
+        self._max_terms = max_terms
+        self._max_chars = max_chars
+        self._today = today
+
+    async def rewrite(self, question: str, tried: Sequence[str], why: str) -> str:  # noqa: ARG002 - no model reads it
+        """Return the fullest query not yet tried: fewer and fewer words, then the question itself.
+
+        Raises:
+            GenerationError: every query that can be made was tried.
+        """
+        known = {_normal(query) for query in tried}
+        for query in self._queries(question):
+            line = _cut(query, self._max_chars)
+            if line and _normal(line) not in known:
+                return line
+        raise GenerationError("no further query: every shortening of the question was tried", component="keywords")
+
+    async def standalone(self, question: str, history: Sequence[Turn]) -> str:
+        """Return the question followed by what the latest user turns name and it does not."""
+        earlier = [turn["content"] for turn in reversed(history) if turn["role"] == "user"]
+        for find in (_names, _content):
+            for content in earlier:
+                present = _normal(question)
+                missing = [term for term in find(content) if _normal(term) not in present]
+                if missing:
+                    return f"{question.strip()} {' '.join(missing[: self._max_terms])}"
+        return question
+
+    def _queries(self, question: str) -> Iterator[str]:
+        line = " ".join(question.split())
+        terms = _content(line)
+        needs_year = _RECENT.search(line) and not _YEAR.search(line)
+        tail = [str(self._today().year)] if needs_year else []
+        for count in range(min(len(terms), self._max_terms), 0, -1):
+            kept = sorted(sorted(range(len(terms)), key=lambda i: _weight(terms[i]), reverse=True)[:count])
+            if any(not terms[i].isdigit() for i in kept):
+                yield " ".join([*(terms[i] for i in kept), *tail])
+        yield " ".join([line, *tail])
+
+
+def _content(text: str) -> list[str]:
+    """Return names (kept together), quoted strings, numbers and content words, in order, each once."""
+    found: list[str] = []
+    for words in _runs(text):
+        term = " ".join(words)
+        if len(words) > 1 or term[:1] in "\"“„«「" or not _is_function_word(term):
+            found.append(term)
+    return list({_normal(term): term for term in reversed(found)}.values())[::-1]
+
+
+def _names(text: str) -> list[str]:
+    """Return the names and quoted strings of a text."""
+    return [term for term in _content(text) if term[:1] in "\"“„«「" or any(c.isupper() for c in term)]
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    """Yield runs of words: capitalised neighbours together, with the small words that link them; others alone."""
+    words = [word for match in _TOKEN.findall(text) if (word := _strip(match))]
+    ends = [match.rstrip()[-1:] in ".,;:!?" for match in _TOKEN.findall(text) if _strip(match)]
+    run: list[str] = []
+    for i, word in enumerate(words):
+        ahead = next((other for other in words[i + 1 : i + 3] if other.lower() not in _LINKS), "")
+        links = bool(run) and word.lower() in _LINKS and _is_name(ahead) and not ends[i]
+        if _is_name(word) or links or (run and word[0].isdigit()):
+            run.append(word)
+            if not ends[i]:
+                continue
+            word = ""
+        if run:
+            yield run
+            run = []
+        if word:
+            yield [word]
+    if run:
+        yield run
+
+
+def _strip(token: str) -> str:
+    """Return a token without punctuation around it; quoted strings keep their quotes."""
+    return token if token[0] in "\"“„«「" and len(token) > 2 else token.strip(_EDGES)
+
+
+def _is_name(word: str) -> bool:
+    return bool(word) and any(c.isupper() for c in word) and not _is_function_word(word)
+
+
+def _is_function_word(word: str) -> bool:
+    return word.lower().removesuffix("'s").removesuffix("’s") in _STOP
+
+
+def _weight(term: str) -> tuple[int, int]:
+    """Rank what a query must not lose: names, quotes and numbers first, then long words."""
+    is_fixed = term[:1] in "\"“„«「" or any(c.isupper() or c.isdigit() for c in term)
+    return int(is_fixed), len(term)
+
+
+def _normal(query: str) -> str:
+    return " ".join(word for token in query.casefold().split() if (word := token.strip(_EDGES + "\"“”„«»「」")))
+
+
+def _cut(query: str, limit: int) -> str:
+    """Cut at the last space within the limit, or hard where one word is longer."""
+    if len(query) <= limit:
+        return query
+    head = query[: limit + 1]
+    at = head.rfind(" ")
+    return query[:at] if at > 0 else query[:limit]
