@@ -169,7 +169,7 @@ class _Build:
                 except ConfigurationError as missing:
                     return None, str(missing)
             case "folder":
-                return _folder_web(self._settings), ""
+                return _folder_web(self._settings)
             case path:
                 return imported(path, "web.use"), ""
 
@@ -206,15 +206,15 @@ class _Build:
         return prompt
 
 
-def _folder_web(settings: Settings) -> Search:
-    """Load the folder that stands in for the web."""
+def _folder_web(settings: Settings) -> tuple[Search | None, str]:
+    """Load the folder that stands in for the web; where there is none, say so."""
     from crag_graph.components.search.folder import folder_search
     from crag_graph.ingest.loaders import load_folder
 
     folder = Path(settings.web.folder.path)
     if not folder.is_dir():
-        raise ConfigurationError(f"web.folder.path: {folder} is not a folder; name one, or set web.use to off")
-    return folder_search(load_folder(folder, settings.ingest), settings.web.max_results)
+        return None, f"web.folder.path: there is no folder {folder}; name one that holds documents"
+    return folder_search(load_folder(folder, settings.ingest), settings.web.max_results), ""
 
 
 def imported(path: str, setting: str) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessageChunk
 from rich.console import Console
+from rich.text import Text
 
 from crag_graph.cli import print_json
 from crag_graph.cli.report import report
@@ -21,10 +22,12 @@ async def ask_and_show(
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     err.print(f"[dim]profile {loaded.profile}, from {Path(loaded.path).name}[/]")
     kit = build_components(loaded.settings)
+    if kit.web_off:
+        err.print(Text(f"web off: {kit.web_off}", style="dim"))
     asked = CragInput(question=question, history=history) if history else CragInput(question=question)
     state: dict[str, Any] = {**asked}
     async for mode, part in build_graph(loaded.settings, kit).astream(asked, stream_mode=["updates", "messages"]):
-        if mode == "updates":
+        if mode == "updates" and isinstance(part, dict):
             for node, update in part.items():
                 state |= update or {}
                 _progress(err, node, state)

@@ -34,7 +34,7 @@ async def ingest_and_show(loaded: Loaded, paths: list[Path], *, sync: bool, rebu
 
 
 def _show(out: Console, summary: Summary) -> None:
-    counts = ", ".join(f"{summary[key]} {key}" for key in ("added", "updated", "unchanged", "removed"))  # type: ignore[literal-required]
+    counts = ", ".join(f"{summary[key]} {key}" for key in ("added", "updated", "unchanged", "removed"))
     out.print(f"[bold]{counts}[/]  ({summary['chunks']} chunks)")
     for item in summary["warnings"]:
         out.print(f"[yellow]! {item['path']}[/]: {item['reason']}")

@@ -45,9 +45,8 @@ def test_a_run_that_is_interrupted_resumes_in_a_new_process_with_nothing_lost(tm
         assert state.next == ("refine",)
         assert all(isinstance(found, Document) for found in state.values["web_docs"])
     environment = os.environ | {"LANGGRAPH_STRICT_MSGPACK": "true"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RESUME, path], capture_output=True, text=True, check=False, env=environment
-    )
+    command = [sys.executable, "-W", "error", "-c", RESUME, path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "The answer is here [1]. 6"
     assert done.stderr == ""
