@@ -4,10 +4,18 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 WEIGHTS := .cache/SmolLM2-135M-Instruct.Q4_1.gguf
 
+# Print a command as a person would type it, then run it.
+show = printf '\n\033[1m$$ crag %s\033[0m\n' '$(1)' && $(BIN)/crag $(1)
+
 .PHONY: demo test test-all lint format bench clean
 
+demo: export CRAG_CONFIG := offline
+demo: export CRAG_INDEX__PATH := .crag/demo
 demo: .venv/demo.stamp  ## ingest the examples and ask one question per verdict
-	@$(BIN)/python examples/demo.py
+	@$(call show,ingest examples/corpus)
+	@$(call show,ask "How often are the bearings of the cup anemometer replaced?" --explain)
+	@$(call show,ask "At what wind speed in km/h does Beaufort force 8 begin?" --explain)
+	@$(call show,ask "Why was 1900 not a leap year?" --explain)
 
 test: lint $(WEIGHTS)  ## lint, types, import rules, tests
 	@$(BIN)/python -m pytest -q -m "not slow"

@@ -80,6 +80,7 @@ class _Build:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedder = build_embedder(settings)
+        self._index = build_index(settings, self._embedder)
         self._prompts: list[Prompt] = []
         self._models: dict[str, Model] = {}
 
@@ -96,6 +97,7 @@ class _Build:
             strip_filter=evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter(),
             generator=self._generator(),
             fallback=self._extractive(),
+            notices=lambda: self._index.warnings,
             prompts=tuple(prompt.id for prompt in self._prompts),
         )
 
@@ -108,7 +110,7 @@ class _Build:
         if retrieve.use not in ("chroma", "bm25", "hybrid"):
             found: Search = imported(retrieve.use, "retrieve.use")
             return found
-        index = build_index(self._settings, self._embedder)
+        index = self._index
         match retrieve.use:
             case "chroma":
                 return chroma_search(index, self._embedder, retrieve.fetch_k)

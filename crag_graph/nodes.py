@@ -41,6 +41,7 @@ async def retrieve(state: CragState, kit: Components, policy: Policy) -> Update:
             raise
         warnings.append(f"the index was not searched: {error}")
         found = []
+    warnings += kit.notices()
     return {
         "standalone_question": standalone,
         "documents": unique(_identified(found))[: policy.top_k],

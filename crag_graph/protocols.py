@@ -1,6 +1,6 @@
 """The seams. Anything with the right method fits; nothing has to inherit from here."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -90,4 +90,5 @@ class Components:
     strip_filter: Evaluator  # the same seam: it scores strips instead of documents
     generator: Generator
     fallback: Generator  # answers when `generator` fails
+    notices: Callable[[], Sequence[str]] = tuple  # what a reader of the index should know, as of the last search
     prompts: tuple[str, ...] = ()  # ids of the prompts in use, for the trace

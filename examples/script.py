@@ -1,6 +1,6 @@
 """Ask one question from a script: stream the answer, then look at what it rests on.
 
-    crag ingest examples/corpus && python examples/script.py "How tall is the mast?"
+crag ingest examples/corpus && python examples/script.py "How often are the bearings of the cup anemometer replaced?"
 """
 
 import asyncio
@@ -26,4 +26,4 @@ async def main(question: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(" ".join(sys.argv[1:]) or "How tall is the mast?"))
+    asyncio.run(main(" ".join(sys.argv[1:]) or "How often are the bearings of the cup anemometer replaced?"))

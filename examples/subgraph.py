@@ -3,7 +3,7 @@
 The parent shares the keys `question`, `answer`, `sources` and `warnings` with it; everything else stays inside. To see
 the answer's tokens while they are written, stream the parent with `subgraphs=True`.
 
-    crag ingest examples/corpus && python examples/subgraph.py "How tall is the mast?"
+    crag ingest examples/corpus && python examples/subgraph.py "How often are the bearings of the cup anemometer replaced?"
 """
 
 import sys
@@ -54,7 +54,7 @@ def build_desk():
 
 
 if __name__ == "__main__":
-    question = " ".join(sys.argv[1:]) or "How tall is the mast?"
+    question = " ".join(sys.argv[1:]) or "How often are the bearings of the cup anemometer replaced?"
     for _, mode, part in build_desk().stream(
         {"question": question}, stream_mode=["messages", "values"], subgraphs=True
     ):

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from crag_graph.load import Loaded
 
 T = TypeVar("T")
-app = typer.Typer(help="Ask your documents; the evidence is checked first.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Ask your documents; the evidence is checked first.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="A YAML file, or the name of a shipped profile.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]

@@ -1,6 +1,5 @@
 """`crag ask`: one run, shown while it happens."""
 
-from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -20,10 +19,10 @@ async def ask_and_show(
 ) -> dict[str, Any]:
     """Answer a question, print it as a person or a program wants it, and return the whole report."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-    err.print(f"[dim]profile {loaded.profile}, from {Path(loaded.path).name}[/]")
+    err.print(Text(f"{'profile':<20}{loaded.profile} ({loaded.path.name})", style="dim"))
     kit = build_components(loaded.settings)
     if kit.web_off:
-        err.print(Text(f"web off: {kit.web_off}", style="dim"))
+        err.print(Text(f"{'web':<20}off: {kit.web_off}", style="dim"))
     asked = CragInput(question=question, history=history) if history else CragInput(question=question)
     state: dict[str, Any] = {**asked}
     async for mode, part in build_graph(loaded.settings, kit).astream(asked, stream_mode=["updates", "messages"]):
@@ -46,12 +45,15 @@ def _progress(err: Console, node: str, state: dict[str, Any]) -> None:
     """Say on stderr what a node brought."""
     match node:
         case "retrieve":
-            err.print(f"[dim]retrieve            {len(state['documents'])} documents[/]")
+            said = Text(f"{len(state['documents'])} documents")
         case "evaluate_retrieval":
-            err.print("[dim]evaluate_retrieval[/]  ", verdict_line(state["verdict"], state["reason"]))
+            said = verdict_line(state["verdict"], state["reason"])
         case "rewrite_query":
-            err.print("[dim]rewrite_query[/]       ", state["web_query"] or "nothing new to search for", markup=False)
+            said = Text(state["web_query"] or "nothing new to search for", style="italic")
         case "web_search":
-            err.print(f"[dim]web_search          {len(state['web_docs'])} documents[/]")
+            said = Text(f"{len(state['web_docs'])} documents so far")
         case "refine":
-            err.print(f"[dim]refine              {len(state['kept_strips'])} of {len(state['strips'])} strips kept[/]")
+            said = Text(f"{len(state['kept_strips'])} of {len(state['strips'])} strips kept")
+        case _:
+            return
+    err.print(Text.assemble((f"{node:<20}", "dim"), said))

@@ -16,16 +16,18 @@ async def ingest_and_show(loaded: Loaded, paths: list[Path], *, sync: bool, rebu
     settings = loaded.settings
     index = build_index(settings, build_embedder(settings))
     err = Console(stderr=True, highlight=False)
-    if rebuild:
-        await index.clear()
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=err) as bar:
-        task = bar.add_task("reading", total=None)
+        files = bar.add_task("reading", total=None)
+        chunks = bar.add_task("storing chunks", total=None)
 
-        def progress(path: str, done: int, total: int) -> None:
-            bar.update(task, description=Path(path).name[:40], completed=done, total=total)
+        def read(path: str, done: int, total: int) -> None:
+            bar.update(files, description=Path(path).name[:40], completed=done, total=total)
 
-        summary = await ingest(paths, index, settings, sync=sync, progress=progress)
+        def stored(done: int, total: int) -> None:
+            bar.update(chunks, completed=done, total=total)
+
+        summary = await ingest(paths, index, settings, sync=sync, rebuild=rebuild, progress=read, chunk_progress=stored)
     if as_json:
         print_json(summary)
     else:

@@ -1,10 +1,12 @@
 """The connection to Chroma, embedded or as a server, kept fresh; and the translation of what Chroma raises."""
 
 import logging
+import math
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +43,30 @@ class ChromaConnection:
         An open embedded client sees what another process has changed in the metadata but not in the vectors, so it is
         replaced when the database file, the collection or its revision is another one than it loaded.
         """
+        if self._settings.host is not None:
+            return self._get()
         with self._lock:
-            if self._settings.host is None:
-                inode = self._database.stat().st_ino if self._database.exists() else None
-                if inode != self._inode:
-                    self._client, self._inode, self._loaded = None, inode, None
-                if inode is None:
-                    return None
-            collection = self._get()
-            if collection is not None and self._settings.host is None:
+            inode = self._database.stat().st_ino if self._database.exists() else None
+            if inode != self._inode:
+                self._client, self._inode, self._loaded = None, inode, None
+            collection = self._get() if inode else None
+            if collection is not None:
                 if self._loaded not in (None, state(collection)):
                     self._client = None
                     collection = self._get()
                 self._loaded = state(collection)
             return collection
 
+    def reopen(self) -> None:
+        """Have the next use read everything from the store again."""
+        with self._lock:
+            self._client = None
+
     def create(self, metadata: dict[str, Any]) -> Any:
         """Make the collection, and the store when there is none."""
-        with self._lock:
-            return self._connected().create_collection(
-                self._settings.collection, metadata=metadata, configuration=_COSINE, embedding_function=None
-            )
+        return self._connected().create_collection(
+            self._settings.collection, metadata=metadata, configuration=_COSINE, embedding_function=None
+        )
 
     def drop(self) -> None:
         """Delete the collection; the store stays."""
@@ -81,26 +86,45 @@ class ChromaConnection:
 
     def _connected(self) -> Any:
         if self._client is None:
-            with _opening:
-                self._client = self._connect()
+            self._client = self._connect()
         return self._client
 
     def _connect(self) -> Any:
-        """Return a new client that has nothing of the index in memory yet."""
+        """Return a client that has nothing of the index in memory yet."""
         settings, chromadb = self._settings, self._chromadb
-        options = chromadb.Settings(anonymized_telemetry=False)
         if settings.host is not None:
-            # Chroma's HTTP client knows no time limit: a dead address would hang for minutes.
-            socket.create_connection((settings.host, settings.port), timeout=_CONNECT_TIMEOUT_S).close()
-            return chromadb.HttpClient(settings.host, settings.port, settings.ssl, settings=options)
-        # Clients of one folder share one engine, and its vectors stay as they were when it opened.
-        chromadb.api.client.SharedSystemClient.clear_system_cache()
-        return chromadb.PersistentClient(location(settings), options)
+            return _server_client(settings.host, settings.port, settings.ssl)
+        with _opening:
+            # Clients of one folder share one engine, and its vectors stay as they were when it opened.
+            chromadb.api.client.SharedSystemClient.clear_system_cache()
+            return chromadb.PersistentClient(location(settings), chromadb.Settings(anonymized_telemetry=False))
+
+
+@cache
+def _server_client(host: str, port: int, ssl: bool) -> Any:
+    """Return the one client of this process for a server: Chroma cannot close the connections of a client."""
+    # Nor does it know a time limit: a dead address would hang for minutes.
+    socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
+    chromadb = _chromadb()
+    return chromadb.HttpClient(host, port, ssl, settings=chromadb.Settings(anonymized_telemetry=False))
 
 
 def state(collection: Any) -> tuple[str, str]:
     """Return what changes with every clean ingest: collection id and revision."""
     return str(collection.id), str((collection.metadata or {}).get("crag_revision", ""))
+
+
+def relevance(space: str, distance: float) -> float:
+    """Map a distance to [0, 1], nearest highest. Distances: 1 - cosine, squared l2, or 1 - inner product (ip).
+
+    >>> relevance("cosine", 0.0), relevance("cosine", 2.0), relevance("l2", 1.0), relevance("ip", 1.0)
+    (1.0, 0.0, 0.5, 0.5)
+    """
+    if space == "cosine":
+        return min(max(1 - distance / 2, 0.0), 1.0)
+    if space == "l2":
+        return 1 / (1 + distance)
+    return (1 + math.tanh((1 - distance) / 2)) / 2
 
 
 @contextmanager
@@ -133,5 +157,6 @@ def _chromadb() -> Any:
         raise ConfigurationError(
             "Chroma cannot run on this Python: its sqlite3 is older than 3.35; use a newer Python build"
         ) from error
+    # Some versions log an error for every event that they were told not to send.
     logging.getLogger("chromadb.telemetry").setLevel(logging.CRITICAL)
     return chromadb

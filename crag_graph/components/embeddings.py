@@ -50,9 +50,10 @@ class VectorCache:
             found = {text: self._vectors[text].tolist() for text in texts if text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
-            found.update(zip(missing, await embed(missing), strict=True))
-        for text, vector in found.items():
-            self.put(text, vector)
+            encodable = [text.encode("utf-8", "replace").decode() for text in missing]  # lone surrogates are no text
+            found.update(zip(missing, await embed(encodable), strict=True))
+        for text in dict.fromkeys(texts):
+            self.put(text, found[text])
         return [found[text] for text in texts]
 
 
@@ -141,9 +142,7 @@ class OpenAIEmbedder:
         Raises:
             RetrievalError: the server failed, refused or answered with something else.
         """
-        vectors = await self._cache.complete(texts, self._embed)
-        self.dimension = self.dimension or len(vectors[0])
-        return vectors
+        return await self._cache.complete(texts, self._embed)
 
     def remember(self, text: str, vector: Sequence[float]) -> None:
         """Take over a vector that is known already."""
@@ -155,7 +154,9 @@ class OpenAIEmbedder:
                 vectors = await self._client.aembed_documents(texts)
             except (AttributeError, KeyError, TypeError) as error:  # a reply that is not of the protocol
                 raise RetrievalError(f"{self.name}: the answer cannot be read", component="embeddings") from error
-        return _unit(vectors, len(texts), self.name)
+        unit = _unit(vectors, len(texts), self.name)
+        self.dimension = len(unit[0])
+        return unit
 
 
 class LangChainEmbedder:
@@ -179,9 +180,7 @@ class LangChainEmbedder:
         Raises:
             RetrievalError: the wrapped object raised, or returned something else.
         """
-        vectors = await self._cache.complete(texts, self._embed)
-        self.dimension = self.dimension or len(vectors[0])
-        return vectors
+        return await self._cache.complete(texts, self._embed)
 
     def remember(self, text: str, vector: Sequence[float]) -> None:
         """Take over a vector that is known already."""
@@ -193,7 +192,9 @@ class LangChainEmbedder:
         except Exception as error:  # whose exceptions these are, nobody here can know
             transient = bool(getattr(error, "is_retryable", isinstance(error, OSError)))
             raise RetrievalError(f"{self.name}: {error}", component="embeddings", transient=transient) from error
-        return _unit(vectors, len(texts), self.name)
+        unit = _unit(vectors, len(texts), self.name)
+        self.dimension = len(unit[0])
+        return unit
 
 
 def _unit(vectors: list[list[float]], count: int, name: str) -> list[list[float]]:

@@ -5,7 +5,6 @@ A chunk's id must change whenever its `passage_text` does: what is stored under 
 
 import asyncio
 import hashlib
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 from langchain_core.documents import Document
 
 from crag_graph.components import index_mark
-from crag_graph.components.chroma_client import ChromaConnection, location, state, translated
+from crag_graph.components.chroma_client import ChromaConnection, location, relevance, state, translated
 from crag_graph.components.index_mark import IndexStatus
 from crag_graph.components.term_index import TermIndex, TermStore
 from crag_graph.errors import ConfigurationError, NothingIngested, RetrievalError
@@ -167,11 +166,18 @@ class Index:
 
     def _search(self, vector: list[float], k: int) -> list[Document]:
         collection = self._filled(len(vector))
+        found = self._nearest(collection, vector, k)
+        if None in found["documents"]:  # another process has removed chunks whose vectors are still in memory here
+            self._chroma.reopen()
+            collection = self._filled(len(vector))
+            found = self._nearest(collection, vector, k)
+        space = collection.configuration_json["hnsw"]["space"]
+        return self._read(found, [relevance(space, distance) for distance in found["distances"]])
+
+    def _nearest(self, collection: Any, vector: list[float], k: int) -> dict[str, Any]:
         include = ["documents", "metadatas", "distances", *self._vectors()]
         found = collection.query(query_embeddings=[vector], n_results=k, include=include)
-        columns = {key: found[key][0] for key in include}
-        space = collection.configuration_json["hnsw"]["space"]
-        return self._read(found["ids"][0], columns, [_unit_score(space, d) for d in columns["distances"]])
+        return {column: found[column][0] for column in ("ids", *include)}
 
     def _search_terms(self, question: str, k: int) -> list[Document]:
         collection = self._filled()
@@ -186,19 +192,21 @@ class Index:
 
     def _fetch(self, collection: Any, ids: list[str] | None = None) -> list[Document]:
         include = ["documents", "metadatas", *(self._vectors() if ids else [])]
-        found = collection.get(ids=ids, include=include)
-        return self._read(found["ids"], found)
+        return self._read(collection.get(ids=ids, include=include))
 
     def _vectors(self) -> list[str]:
         return ["embeddings"] if isinstance(self._embedder, VectorMemory) else []
 
-    def _read(self, ids: list[str], columns: Any, scores: Sequence[float] | None = None) -> list[Document]:
+    def _read(self, columns: Any, scores: Sequence[float] | None = None) -> list[Document]:
+        """Return one document per row; a row without a text, as other programs may store, is left out."""
         documents = []
-        for row, id_ in enumerate(ids):
+        for row, text in enumerate(columns["documents"]):
+            if text is None:
+                continue
             metadata = {"origin": "internal", **(columns["metadatas"][row] or {})}
             if scores:
                 metadata["retrieval_score"] = scores[row]
-            document = Document(columns["documents"][row] or "", id=id_, metadata=metadata)
+            document = Document(text, id=columns["ids"][row], metadata=metadata)
             if columns.get("embeddings") is not None and isinstance(self._embedder, VectorMemory):
                 self._embedder.remember(passage_text(document), columns["embeddings"][row].tolist())
             documents.append(document)
@@ -235,7 +243,7 @@ class Index:
         if collection is None:
             return self._chroma.create(index_mark.begun(index_mark.configured(self._embedder)))
         self._check(collection)
-        _describe(collection, {**(collection.metadata or {}), "crag_unfinished": True})
+        index_mark.describe(collection, {**(collection.metadata or {}), "crag_unfinished": True})
         return collection
 
     def _batch_size(self) -> int:
@@ -273,7 +281,7 @@ class Index:
             return
         revision = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
         self._terms.save(revision, lambda: self._build_terms(collection))
-        _describe(collection, index_mark.finished(collection, revision))
+        index_mark.describe(collection, index_mark.finished(collection, revision))
         self._terms.keep_only(revision)
 
     def _clear(self) -> None:
@@ -285,18 +293,3 @@ class Index:
             return Path(self._where) / "writer.lock"
         name = hashlib.sha256(f"{self._where}/{self._settings.collection}".encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"crag-{name}.lock"
-
-
-def _describe(collection: Any, metadata: dict[str, Any]) -> None:
-    """Replace the metadata, if it differs; the distance function of older collections is in it but cannot be set."""
-    if metadata != collection.metadata:
-        collection.modify(metadata={key: value for key, value in metadata.items() if not key.startswith("hnsw:")})
-
-
-def _unit_score(space: str, distance: float) -> float:
-    """Map a distance of Chroma to [0, 1], nearest first: 1 - cosine, squared l2, or 1 - inner product."""
-    if space == "cosine":
-        return min(max(1 - distance / 2, 0.0), 1.0)
-    if space == "l2":
-        return 1 / (1 + distance)
-    return (1 + math.tanh((1 - distance) / 2)) / 2

@@ -74,6 +74,12 @@ def finished(collection: Any, revision: str) -> dict[str, Any]:
     return metadata
 
 
+def describe(collection: Any, metadata: dict[str, Any]) -> None:
+    """Replace the metadata, if it differs; older collections have their distance function in it, which is fixed."""
+    if metadata != collection.metadata:
+        collection.modify(metadata={key: value for key, value in metadata.items() if not key.startswith("hnsw:")})
+
+
 def vector_size(collection: Any) -> int:
     """Return the length of the stored vectors; 0 when there are none."""
     vectors = collection.get(limit=1, include=["embeddings"])["embeddings"]

@@ -41,7 +41,7 @@ class TermIndex:
         draft = folder.with_name(f"draft-{uuid4().hex}")
         draft.mkdir(parents=True)
         if self._bm25 is not None:
-            self._bm25.save(draft, show_progress=False)
+            self._bm25.save(draft)
         (draft / "ids.json").write_text(json.dumps(self._ids), encoding="utf-8")
         draft.rename(folder)
 
@@ -58,7 +58,7 @@ class TermIndex:
         index._ids = json.loads((folder / "ids.json").read_text(encoding="utf-8"))
         index._bm25 = None
         if (folder / "params.index.json").exists():
-            index._bm25 = bm25s.BM25.load(folder, show_progress=False)
+            index._bm25 = bm25s.BM25.load(folder)
         return index
 
 

@@ -34,6 +34,7 @@ _SEPARATORS = (_PARAGRAPH_END, _ITEM_END, _SENTENCE_END, r"\n", r"[,;:]\s+|[ï¼Œã
 _SENTENCE_START = f"{_PARAGRAPH_END}|{_ITEM_END}|{_SENTENCE_END}"
 _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]")
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+_MAX_TITLE = 200  # characters; it stands above every chunk
 _LONGEST_CLUSTER = 32  # code points that are taken to form one visible character, at most
 
 
@@ -69,11 +70,11 @@ def chunk(loaded: LoadedFile, settings: IngestSettings) -> list[Document]:
     offset = 0
     for document in loaded.documents:
         text = document.page_content
-        known = plain_metadata(document.metadata)
-        known |= {"origin": "internal", "source": str(known.get("source", "")), "title": str(known.get("title", ""))}
-        for heading, start, content in _pieces(text, str(known["title"]), loaded.markdown, settings):
+        known = {"source": "", **plain_metadata(document.metadata), "origin": "internal"}
+        known["title"] = title = " ".join(str(known.get("title", "")).split())[:_MAX_TITLE]
+        for heading, start, content in _pieces(text, title, loaded.markdown, settings):
             metadata = {**known, "heading": heading, "start": offset + start}
-            key = _hash(known["source"], known.get("page"), known["title"], heading, content)
+            key = _hash(known["source"], known.get("page"), title, heading, content)
             seen[key] += 1
             chunks.append(Document(content, id=_hash(key, seen[key]), metadata=metadata))
         offset += len(text) + 2
@@ -120,7 +121,7 @@ def _packed(spans: Iterable[Span], size: int) -> Iterator[Span]:
     """Join neighbours while they fit into one chunk."""
     current: Span | None = None
     for span in spans:
-        if current and not (current.after or span.before) and _length(current, span.end) <= size:
+        if current and not (current.after or span.after) and _length(current, span.end) <= size:
             current = current._replace(end=span.end)
             continue
         if current:

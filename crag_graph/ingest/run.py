@@ -50,13 +50,15 @@ async def ingest(
     settings: Settings,
     *,
     sync: bool = False,
+    rebuild: bool = False,
     progress: FileProgress | None = None,
     chunk_progress: ChunkProgress | None = None,
 ) -> Summary:
     """Store what is new or changed in files and folders; what has vanished from a changed file is removed.
 
-    With `sync`, files at or below the paths that are gone are removed, too. A file that cannot be read is reported
-    and does not stop the others. A run that was interrupted is taken up where it ended.
+    With `rebuild`, the collection is dropped first, whoever made it. With `sync`, files at or below the paths that are
+    gone are removed, too. A file that cannot be read is reported and does not stop the others. A run that was
+    interrupted is taken up where it ended.
 
     `progress` is told path, number and count of the files; `chunk_progress` the number of chunks that are stored and
     of those that are ready to be.
@@ -68,6 +70,8 @@ async def ingest(
     """
     roots = [_absolute(path) for path in paths]
     with index.writer():
+        if rebuild:
+            await index.clear()
         work = _Ingest(index, await index.sources(), settings.ingest, chunk_progress)
         present = await asyncio.to_thread(_present, roots, work.stored if sync else {})
         files, closed = await asyncio.to_thread(find_files, present)

@@ -151,7 +151,7 @@ class _OtherServer(LoopbackServer):
         if self.silent:
             self._stopping.wait()
         else:
-            call.send(502, b"<html>Bad Gateway</html>", {"Content-Type": "text/html"})
+            call.send(502, b"<html>Bad Gateway</html>", {"Content-Type": "text/html", "Connection": "close"})
 
 
 async def test_a_server_that_is_no_chroma_is_reported() -> None:
@@ -165,6 +165,6 @@ async def test_a_server_that_never_answers_does_not_hang_a_question() -> None:
     with _OtherServer() as server:
         server.silent = True
         settings = IndexSettings(host="127.0.0.1", port=int(server.origin.rsplit(":", 1)[1]))
-        with pytest.raises(RetrievalError, match="no reply within 0.2 s") as caught:
+        with pytest.raises(RetrievalError, match=r"no reply within 0\.2 s") as caught:
             await Index(settings, WordEmbedder(), server_timeout_s=0.2).documents()
         assert caught.value.transient

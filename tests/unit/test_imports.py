@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-VENDORS = "langgraph langchain_core langchain_openai openai chromadb tavily numpy onnxruntime bm25s pydantic yaml".split()
+VENDORS = (
+    "langgraph langchain_core langchain_openai openai chromadb tavily numpy onnxruntime bm25s pydantic yaml".split()
+)
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -20,7 +22,9 @@ def test_importing_loads_no_vendor(statement):
 
 
 def test_every_public_name_can_be_imported():
-    loaded_after("from crag_graph import build_graph, load_settings, CragInput, CragOutput, CragState, RunContext, Settings")
+    loaded_after(
+        "from crag_graph import build_graph, load_settings, CragInput, CragOutput, CragState, RunContext, Settings"
+    )
 
 
 def test_an_unknown_name_is_an_attribute_error():

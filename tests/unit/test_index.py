@@ -296,28 +296,36 @@ async def test_questions_at_once_find_what_each_asked_for(tmp_path: Path) -> Non
     assert [documents[0].page_content for documents in found] == asked
 
 
-COMMIT_IN_ANOTHER_PROCESS = """
+IN_ANOTHER_PROCESS = """
 import asyncio, sys
-from langchain_core.documents import Document
-from crag_graph.components.index import Index
-from crag_graph.settings import IndexSettings
-from tests.embedders import WordEmbedder
+from pathlib import Path
+from tests.unit.test_index import chunk, index_at
 
-async def main(path, text, rebuild):
-    index = Index(IndexSettings(path=path), WordEmbedder())
+async def main(folder, act, text):
+    index = index_at(Path(folder))
     with index.writer():
-        if rebuild == "rebuild":
+        if act == "rebuild":
             await index.clear()
-        await index.add([Document(text, id=text, metadata={"source": "new.md", "file_hash": "h"})])
-        await index.commit()
+        if act == "remove":
+            await index.remove([chunk(text).id])
+        else:
+            await index.add([chunk(text)])
+            await index.commit()
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def commit_elsewhere(folder: Path, text: str, rebuild: str = "") -> None:
-    command = [sys.executable, "-c", COMMIT_IN_ANOTHER_PROCESS, str(folder / "index"), text, rebuild]
+def elsewhere(folder: Path, act: str, text: str) -> None:
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(folder), act, text]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+
+
+async def test_an_open_index_does_not_return_what_another_process_is_removing(tmp_path: Path) -> None:
+    index = await ingested(index_at(tmp_path))
+    assert BATTERY in await texts_near(index, BATTERY)
+    elsewhere(tmp_path, "remove", BATTERY)
+    assert sorted(await texts_near(index, BATTERY, 2)) == sorted([BANANAS, PRICE])
 
 
 async def test_an_open_index_finds_what_another_process_has_ingested(tmp_path: Path) -> None:
@@ -325,7 +333,7 @@ async def test_an_open_index_finds_what_another_process_has_ingested(tmp_path: P
     other_reader = index_at(tmp_path)
     assert "The tent is green." not in await texts_near(other_reader, "green tent")
     await index.search_terms("tent", 3)
-    commit_elsewhere(tmp_path, "The tent is green.")
+    elsewhere(tmp_path, "add", "The tent is green.")
     for reader in (index, other_reader):
         assert (await texts_near(reader, "The tent is green."))[0] == "The tent is green."
         assert [each.page_content for each in await reader.search_terms("tent", 3)] == ["The tent is green."]
@@ -333,7 +341,7 @@ async def test_an_open_index_finds_what_another_process_has_ingested(tmp_path: P
 
 async def test_an_open_index_follows_a_rebuild_by_another_process(tmp_path: Path) -> None:
     index = await ingested(index_at(tmp_path))
-    commit_elsewhere(tmp_path, "The tent is green.", "rebuild")
+    elsewhere(tmp_path, "rebuild", "The tent is green.")
     assert await texts_near(index, "battery") == ["The tent is green."]
     assert await index.search_terms("battery", 3) == []
 
@@ -343,7 +351,7 @@ async def test_an_open_index_notices_that_its_folder_was_deleted_and_made_anew(t
     (tmp_path / "index").rename(tmp_path / "old")
     with pytest.raises(NothingIngested):
         await index.documents()
-    commit_elsewhere(tmp_path, "The tent is green.")
+    elsewhere(tmp_path, "add", "The tent is green.")
     assert await texts_near(index, "battery") == ["The tent is green."]
 
 

@@ -47,31 +47,33 @@ def test_without_a_config_the_key_decides_the_profile():
 
 
 OTHER = {bool: "true", int: "3", float: "0.5", str: "other", list: "[a.example]", type(None): "other"}
-SPECIAL = {
-    "embeddings.use": "openai",
-    "embeddings.openai.dimensions": "7",
-    "retrieve.fetch_k": "30",
-    "generator.extractive.max_passages": "2",
-    "retrieve.use": "bm25",
-    "evaluator.use": "my.module:thing",
-    "evaluator.aggregate": "mean",
-    "rewriter.use": "keywords",
-    "rewriter.max_chars": "300",
-    "web.use": "off",
-    "web.tavily.search_depth": "advanced",
-    "refine.filter": "evaluator",
-    "refine.mode": "sentence",
-    "refine.window": "4",
-    "refine.overlap": "2",
-    "refine.words": "20",
-    "refine.max_context_tokens": "500",
-    "generator.use": "extractive",
-    "generator.on_failure": "error",
-    "ingest.chunk_chars": "500",
-    "llm.structured_output": "json_text",
-} | {f"evaluator.{name}.{cut}": "0.35" for name in ("llm", "local", "custom") for cut in ("upper", "sufficient")} | {
-    f"evaluator.{name}.{cut}": "0.05" for name in ("llm", "local", "custom") for cut in ("lower", "keep")
-}
+SPECIAL = (
+    {
+        "embeddings.use": "openai",
+        "embeddings.openai.dimensions": "7",
+        "retrieve.fetch_k": "30",
+        "generator.extractive.max_passages": "2",
+        "retrieve.use": "bm25",
+        "evaluator.use": "my.module:thing",
+        "evaluator.aggregate": "mean",
+        "rewriter.use": "keywords",
+        "rewriter.max_chars": "300",
+        "web.use": "off",
+        "web.tavily.search_depth": "advanced",
+        "refine.filter": "evaluator",
+        "refine.mode": "sentence",
+        "refine.window": "4",
+        "refine.overlap": "2",
+        "refine.words": "20",
+        "refine.max_context_tokens": "500",
+        "generator.use": "extractive",
+        "generator.on_failure": "error",
+        "ingest.chunk_chars": "500",
+        "llm.structured_output": "json_text",
+    }
+    | {f"evaluator.{name}.{cut}": "0.35" for name in ("llm", "local", "custom") for cut in ("upper", "sufficient")}
+    | {f"evaluator.{name}.{cut}": "0.05" for name in ("llm", "local", "custom") for cut in ("lower", "keep")}
+)
 
 
 @pytest.mark.parametrize("key", known_keys())

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 NAMES = (
     "cosine",  # of the question with the mean of the text's units
     "cosine_best",  # with the nearest unit
-    "cosine_statement",  # of the question without its asking words with the nearest unit
     "cosine_content",  # of its content words with the nearest unit
     "cosine_about",  # of its content words that are no names with the nearest unit
     "overlap",  # share of the question's rarity found in heading and text
-    "overlap_best",  # found in one unit
-    "overlap_pair",  # found in two neighbouring units under the heading
-    "joint",  # best unit by cosine and overlap together
-    "missing",  # rarity of the rarest term that is nowhere
+    "overlap_about",  # the same of content terms that are no names, in the best unit
+    "hits",  # rarity found in the best unit, as a sum
+    "joint",  # cosine and overlap of the best unit, the one in which both together are highest
     "run",  # share of rarity in the longest run of terms that stands in the text as in the question
+    "order",  # share of rarity in the longest sequence of terms that stands in the best unit in the question's order
     "pairs",  # share of neighbouring content terms that are neighbours in one unit
     "names",  # share of names and quotes found whole; the overlap where the question has none
     "numbers",  # the same for numbers
     "offers",  # the question asks for a person, place, date or number and the best unit has one (1) or not (-1)
+    "person",  # the question asks for a person: more often than not the text has one without being the answer
+    "amount",  # it asks for a number
+    "refers",  # the best unit opens with a pronoun, so that what it is about was said before
     "fresh",  # share of content terms of the best unit that the question does not bring along
     "precise",  # share of the best unit's rarity that the question has too
     "length",  # log of the number of terms
@@ -41,10 +43,6 @@ NAMES = (
     "heading",  # share of the question's rarity found in the heading
     "subject",  # the question asks for one name: 1 the heading is that name, -1 it is a different one like it
     "latin",  # share of Latin letters in the question: what the cosines are worth
-    "who",
-    "when",
-    "where",
-    "many",
 )
 
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
@@ -83,14 +81,13 @@ _ASKED = {
         re.IGNORECASE,
     ),
 }
-_ASKING = re.compile(
-    r"^(?:(?:in|on|at|by|for|from|to|of|with)\s+)?(?:what|which|who|whom|whose|when|where|why|how(?:\s+\w+(?<=many|much|long))?)\b|"
-    r"^(?:wer|was|wann|wo|wie|warum|qui|que|quand|où|qué|quién|cuándo|dónde|cómo|chi|cosa|quando|dove)\b",
-    re.IGNORECASE,
-)
 _FOR_ONE = re.compile(
     r"^\s*(?:(?:who|what|wer|was|qui|quién|qué|chi|cosa|quem|o que)\s*(?:is|are|was|were|'s|ist|sind|war|est|sont|es|son|è|é)\s+|"
     r"tell me about\s+)(?:the\s+|an?\s+)?(?P<name>[^?!]+?)[\s?.!]*$",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"(?:he|she|it|they|this|that|these|those|his|her|its|their|er|sie|es|dies\w*|il|elle|ils|elles|ce|cette|él|ella)\b",
     re.IGNORECASE,
 )
 _CONTENT = 0.45  # rarity from which a term is content
@@ -116,12 +113,12 @@ class Question:
     """A question, read."""
 
     text: str
-    statement: str  # without the asking words
     content: str  # content words only
     about: str  # content words that are no names
     sequence: tuple[str, ...]  # all terms in order
     terms: tuple[str, ...]  # each once, in order
     rarities: tuple[float, ...]
+    is_about: tuple[bool, ...]  # per term: content and no part of a name
     names: tuple[tuple[str, ...], ...]
     numbers: frozenset[str]
     asked: str  # "who", "when", "where", "many" or ""
@@ -131,7 +128,7 @@ class Question:
     @property
     def variants(self) -> tuple[str, ...]:
         """The texts whose vectors `features` needs, in its order."""
-        return self.text, self.statement, self.content, self.about
+        return self.text, self.content, self.about
 
 
 @dataclass(frozen=True)
@@ -172,12 +169,12 @@ def read_question(text: str, rarity: Rarity) -> Question:
     letters = [c for c in text if c.isalpha()]
     return Question(
         text=text,
-        statement=_ASKING.sub("", text).strip(" ?") or text,
         content=" ".join(content) or text,
         about=" ".join(about) or text,
         sequence=tuple(sequence),
         terms=unique,
         rarities=tuple(rarity.of(term) for term in unique),
+        is_about=tuple(rarity.of(term) >= _CONTENT and term not in in_names for term in unique),
         names=names,
         numbers=frozenset(_NUMBER.findall(text)),
         asked=next((kind for kind, pattern in _ASKED.items() if pattern.search(text)), ""),
@@ -228,34 +225,33 @@ def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: f
     total = max(float(weights.sum()), 1e-9)
     found = numpy.array([_matches(question.terms, unit) for unit in text.unit_terms])
     in_heading = numpy.array(_matches(question.terms, text.heading_terms))
-    per_unit = found @ weights / total
-    anywhere = numpy.maximum(found.max(axis=0), in_heading)
-    below = numpy.maximum(found, in_heading)
-    paired = numpy.maximum(below[:-1], below[1:]) if len(below) > 1 else below
-    overlap = float(anywhere @ weights) / total
     cosines = cosines * question.latin
-    joint = per_unit + cosines[0]
+    joint = found @ weights / total + cosines[0]
     best = int(joint.argmax())
     own = text.unit_terms[best]
     own_content = [term for term in own if rarity.of(term) >= _CONTENT]
     everything = [*text.unit_terms, text.heading_terms]
+    overlap = float(numpy.maximum(found.max(axis=0), in_heading) @ weights) / total
+    about = numpy.array(question.is_about or (True,)) * weights
     nearest = cosines.max(axis=1)
     return {
         "cosine": cosine * question.latin,
         "cosine_best": float(nearest[0]),
-        "cosine_statement": float(nearest[1]),
-        "cosine_content": float(nearest[2]),
-        "cosine_about": float(nearest[3]),
+        "cosine_content": float(nearest[1]),
+        "cosine_about": float(nearest[2]),
         "overlap": overlap,
-        "overlap_best": float(per_unit.max()),
-        "overlap_pair": float((paired @ weights).max()) / total,
+        "overlap_about": float(found[best] @ about / about.sum()) if about.any() else overlap,
+        "hits": float(found[best] @ weights) / 5,
         "joint": float(joint[best]) / 2,
-        "missing": float((weights * (1 - anywhere)).max()),
         "run": max(_longest_run(question, part, rarity) for part in everything) / total,
+        "order": _in_order(question, own, rarity),
         "pairs": _pairs(question, everything, rarity),
         "names": _names_found(question.names, everything) if question.names else overlap,
         "numbers": _numbers_found(question.numbers, text) if question.numbers else overlap,
         "offers": _offers(question, text.units[best]),
+        "person": float(question.asked == "who"),
+        "amount": float(question.asked == "many"),
+        "refers": float(_PRONOUN.match(text.units[best]) is not None),
         "fresh": sum(term not in question.terms for term in own_content) / max(len(own_content), 1),
         "precise": sum(rarity.of(t) for t in own if t in question.terms) / max(sum(map(rarity.of, own)), 1e-9),
         "length": float(numpy.log1p(sum(map(len, text.unit_terms)))) / 6,
@@ -263,7 +259,6 @@ def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: f
         "heading": float(in_heading @ weights) / total,
         "subject": _subject(question, text),
         "latin": question.latin,
-        **{kind: float(question.asked == kind) for kind in ("who", "when", "where", "many")},
     }
 
 
@@ -295,6 +290,17 @@ def _longest_run(question: Question, part: Sequence[str], rarity: Rarity) -> flo
         best = max([best, *here.values()])
         above = here
     return best
+
+
+def _in_order(question: Question, part: Sequence[str], rarity: Rarity) -> float:
+    """Return the share of rarity in the heaviest common subsequence of question and text."""
+    row = [0.0] * (len(part) + 1)
+    for term in question.sequence:
+        before, row = row, [0.0]
+        weight = rarity.of(term)
+        for place, other in enumerate(part):
+            row.append(before[place] + weight if term == other else max(before[place + 1], row[place]))
+    return row[-1] / max(sum(map(rarity.of, question.sequence)), 1e-9)
 
 
 def _pairs(question: Question, everything: Sequence[Sequence[str]], rarity: Rarity) -> float:

@@ -1,6 +1,7 @@
 """Plain text and markdown, in whatever encoding they come."""
 
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,14 @@ _MARKS = {
 # The legacy encodings that files really come in; among more of them, short texts are guessed wrong.
 _LEGACY = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
-    *("iso8859_2", "iso8859_5", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "cp949", "cp866", "cp850", "mac_roman"),
+    *("iso8859_2", "iso8859_5", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "cp949", "cp866"),
+    "latin_1",
 )
 _SAMPLE = 65_536  # bytes that are looked at where a glance must do
+_CONTEXT = 60  # bytes on either side of an accent that tell what it is
+_HIGH = bytes(range(128, 256))
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_DECLARED = re.compile(rb"""(?:charset|encoding)=["']?[\w-]+["']?""")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -41,8 +47,7 @@ def read_markdown(path: Path, raw: bytes) -> LoadedFile:
     text, warnings = decode(raw)
     metadata, body = _split_front_matter(text)
     metadata["title"] = str(metadata.get("title") or only_title(body) or path.stem)
-    if "date" in metadata:
-        metadata["date"] = iso_date(metadata["date"])
+    metadata |= {"date": iso_date(metadata.get("date")), "page": None}
     return LoadedFile([Document(body, metadata=metadata)], warnings=warnings)
 
 
@@ -93,15 +98,32 @@ def _is_utf8(raw: bytes) -> bool:
 def _legacy_encoding(raw: bytes) -> str:
     from charset_normalizer import from_bytes
 
-    matches = from_bytes(raw, cp_isolation=list(_LEGACY))
+    matches = from_bytes(_telling_part(raw), cp_isolation=list(_LEGACY))
     best = matches.best()
     if best is None:
         raise InputError("binary content, or text in an unknown encoding")
-    # Short western texts fit several encodings equally well; then the most common one is meant.
+    if best.encoding == "latin_1":  # what calls itself Latin-1 mostly is its superset
+        return "cp1252"
+    # Western text fits several encodings equally well, all the more when accents are rare: the commonest is meant.
+    accents_are_rare = len(raw) - len(raw.translate(None, _HIGH)) < 0.02 * len(raw)
     for match in matches:
-        if (match.chaos, match.coherence) == (best.chaos, best.coherence) and "cp1252" in match.could_be_from_charset:
+        is_as_good = match.chaos <= best.chaos and (accents_are_rare or match.coherence >= best.coherence)
+        if is_as_good and "cp1252" in match.could_be_from_charset:
             return "cp1252"
     return best.encoding
+
+
+def _telling_part(raw: bytes) -> bytes:
+    """Return the encoding that a page declares, and what stands around bytes beyond ASCII.
+
+    The detector looks at a few places only, which in long text may hold none of these bytes.
+    """
+    declared = _DECLARED.search(raw[:_SAMPLE])
+    parts, end = [declared[0] if declared else b""], 0
+    for run in islice(_HIGH_RUN.finditer(raw), 2_000):
+        parts.append(raw[max(end, run.start() - _CONTEXT) : run.end() + _CONTEXT])
+        end = run.end() + _CONTEXT
+    return b"".join(parts)
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
