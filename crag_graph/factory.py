@@ -12,6 +12,7 @@ from crag_graph.protocols import Components, Embedder, Evaluator, Generator, Que
 from crag_graph.settings import Settings
 
 if TYPE_CHECKING:
+    from langchain_core.documents import Document
     from langgraph.graph.state import CompiledStateGraph
 
     from crag_graph.components.index import Index
@@ -209,14 +210,19 @@ class _Build:
 
 
 def _folder_web(settings: Settings) -> tuple[Search | None, str]:
-    """Load the folder that stands in for the web; where there is none, say so."""
+    """Return the search of the folder that stands in for the web; where there is none, say so."""
     from crag_graph.components.search.folder import folder_search
-    from crag_graph.ingest.loaders import load_folder
 
     folder = Path(settings.web.folder.path)
     if not folder.is_dir():
         return None, f"web.folder.path: there is no folder {folder}; name one that holds documents"
-    return folder_search(load_folder(folder, settings.ingest), settings.web.max_results), ""
+
+    def load() -> "list[Document]":
+        from crag_graph.ingest.loaders import load_folder
+
+        return load_folder(folder, settings.ingest)
+
+    return folder_search(load, settings.web.max_results), ""
 
 
 def imported(path: str, setting: str) -> Any:

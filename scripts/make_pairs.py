@@ -5,7 +5,7 @@
 Each source is known by its shape:
 - SQuAD format: `NAME.jsonl` holds every question with its own paragraph and the 4 hardest others; `NAME.neighbours`
   with the other paragraphs of the same article; `NAME.elsewhere` with the 4 hardest of other articles; `NAME.subject`
-  asks for each article by its title alone; `NAME.strips` with the strips of its own paragraph (relevant: those that
+  asks for each article by its title alone, and for names crossed from two titles; `NAME.strips` with the strips of its own paragraph (relevant: those that
   hold the answer's first character) and of the hardest other one. Texts carry the article's title.
 - question, sentence, label (QNLI): as they are.
 - contexts by question (PubMedQA): the own abstract and the nearest of another question.
@@ -85,6 +85,17 @@ def from_squad(data: Any, embedder: LocalEmbedder) -> Iterator[tuple[str, Row]]:
         others = [i for i in hardness.ranked(question) if i not in own_ones][: 2 * HARDEST]
         for i in (*own_ones, *others):
             yield ".subject", row(question, title, i, i in own_ones)
+    for question, title, other in _crossed(list(dict.fromkeys(titles))):
+        for i, name in enumerate(titles):
+            if name in (title, other):
+                yield ".subject", row(question, name, i, False)
+
+
+def _crossed(titles: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield questions for names that do not exist, first word of one title and last of another, with both titles."""
+    long = [title for title in titles if " " in title]
+    for title, other in zip(long, long[1:] + long[:1], strict=True):
+        yield f"Who is {title.split()[0]} {other.split()[-1]}?", title, other
 
 
 def from_pubmedqa(data: Any, embedder: LocalEmbedder) -> Iterator[tuple[str, Row]]:

@@ -215,12 +215,12 @@ async def test_the_folder_web_returns_its_own_documents_and_no_unrelated_ones() 
         Document("It weighs 3 kg.", id="web-2", metadata={"origin": "web", "url": "file:falcon.md", "title": "Falcon"}),
         Document("The falcon weighs more.", id="web-3", metadata={"origin": "web", "url": "https://example.com/3"}),
     ]
-    found = await folder_search(pages, 5).ainvoke("How much weighs the Falcon?")
+    found = await folder_search(lambda: pages, 5).ainvoke("How much weighs the Falcon?")
     assert {document.id for document in found} == {"web-2", "web-3"}
     score = found[0].metadata.pop("retrieval_score")
     assert 0 < score < 1
     assert found[0] in pages
     assert "retrieval_score" not in pages[1].metadata | pages[2].metadata
-    assert len(await folder_search(pages, 1).ainvoke("falcon")) == 1
-    assert await folder_search(pages, 5).ainvoke("zebra") == []
-    assert await folder_search([], 5).ainvoke("falcon") == []
+    assert len(await folder_search(lambda: pages, 1).ainvoke("falcon")) == 1
+    assert await folder_search(lambda: pages, 5).ainvoke("zebra") == []
+    assert await folder_search(list, 5).ainvoke("falcon") == []

@@ -7,6 +7,7 @@ A question is read once (`read_question`), a text is read once (`read_text`), `f
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,26 +23,20 @@ NAMES = (
     "cosine",  # of the question with the mean of the text's units
     "cosine_best",  # with the nearest unit
     "cosine_content",  # of its content words with the nearest unit
-    "cosine_about",  # of its content words that are no names with the nearest unit
     "overlap",  # share of the question's rarity found in heading and text
     "overlap_about",  # the same of content terms that are no names, in the best unit
     "hits",  # rarity found in the best unit, as a sum
-    "joint",  # cosine and overlap of the best unit, the one in which both together are highest
+    "joint",  # cosine and overlap of the best unit, which is the one where they are highest together
     "run",  # share of rarity in the longest run of terms that stands in the text as in the question
-    "order",  # share of rarity in the longest sequence of terms that stands in the best unit in the question's order
-    "pairs",  # share of neighbouring content terms that are neighbours in one unit
-    "names",  # share of names and quotes found whole; the overlap where the question has none
-    "numbers",  # the same for numbers
+    "numbers",  # share of the question's numbers found; the overlap where it has none
     "offers",  # the question asks for a person, place, date or number and the best unit has one (1) or not (-1)
-    "person",  # the question asks for a person: more often than not the text has one without being the answer
-    "amount",  # it asks for a number
-    "refers",  # the best unit opens with a pronoun, so that what it is about was said before
+    "person",  # the question asks for a person: texts often have one without being the answer
+    "refers",  # the best unit opens with a pronoun: what it is about was said before
     "fresh",  # share of content terms of the best unit that the question does not bring along
     "precise",  # share of the best unit's rarity that the question has too
     "length",  # log of the number of terms
-    "single",  # 1 when the text is a single unit
     "heading",  # share of the question's rarity found in the heading
-    "subject",  # the question asks for one name: 1 the heading is that name, -1 it is a different one like it
+    "subject",  # the question asks for one name: 1 the heading is that name, -1 another or no such name, 0 in between
     "latin",  # share of Latin letters in the question: what the cosines are worth
 )
 
@@ -114,12 +109,10 @@ class Question:
 
     text: str
     content: str  # content words only
-    about: str  # content words that are no names
     sequence: tuple[str, ...]  # all terms in order
     terms: tuple[str, ...]  # each once, in order
     rarities: tuple[float, ...]
     is_about: tuple[bool, ...]  # per term: content and no part of a name
-    names: tuple[tuple[str, ...], ...]
     numbers: frozenset[str]
     asked: str  # "who", "when", "where", "many" or ""
     one: str  # the name that is all the question asks for, or ""
@@ -128,7 +121,7 @@ class Question:
     @property
     def variants(self) -> tuple[str, ...]:
         """The texts whose vectors `features` needs, in its order."""
-        return self.text, self.content, self.about
+        return self.text, self.content
 
 
 @dataclass(frozen=True)
@@ -162,20 +155,16 @@ def read_question(text: str, rarity: Rarity) -> Question:
     """Find the terms, names, numbers and kind of a question."""
     sequence = terms(text)
     unique = tuple(dict.fromkeys(sequence))
-    names = tuple(dict.fromkeys(name for name in _names(text, rarity) if name))
-    in_names = {term for name in names for term in name}
+    in_names = set(_names(text, rarity))
     content = [word for word in _WORD.findall(text) if any(rarity.of(term) >= _CONTENT for term in terms(word))]
-    about = [word for word in content if not in_names.issuperset(terms(word))]
     letters = [c for c in text if c.isalpha()]
     return Question(
         text=text,
         content=" ".join(content) or text,
-        about=" ".join(about) or text,
         sequence=tuple(sequence),
         terms=unique,
         rarities=tuple(rarity.of(term) for term in unique),
         is_about=tuple(rarity.of(term) >= _CONTENT and term not in in_names for term in unique),
-        names=names,
         numbers=frozenset(_NUMBER.findall(text)),
         asked=next((kind for kind, pattern in _ASKED.items() if pattern.search(text)), ""),
         one=_one_name(text),
@@ -191,25 +180,14 @@ def _one_name(text: str) -> str:
     return found["name"] if found and first.isupper() and not last.islower() else ""
 
 
-def _names(text: str, rarity: Rarity) -> list[tuple[str, ...]]:
-    """Find quoted strings and runs of capitalised words; a common word that opens the question is no name."""
-    found = [tuple(terms(match)) for match in _QUOTED.findall(text)]
-    run: list[str] = []
-    end = 0
+def _names(text: str, rarity: Rarity) -> list[str]:
+    """Return the terms of capitalised words and quotes; a common word that opens the question is no name."""
+    found = [term for quote in _QUOTED.findall(text) for term in terms(quote)]
     for match in _WORD.finditer(text):
-        word = match[0].removesuffix("'s").removesuffix("’s")
-        is_name = word[0].isupper() or (bool(run) and word[0].isdigit())
-        if is_name and not text[: match.start()].strip():
-            is_name = all(rarity.of(term) >= 0.6 for term in terms(word))
-        gap = text[end : match.start()].strip()
-        if run and (not is_name or (gap and not (gap == "." and len(run[-1]) <= 2))):
-            found.append(tuple(terms(" ".join(run))))
-            run = []
-        if is_name:
-            run.append(word)
-        end = match.end()
-    if run:
-        found.append(tuple(terms(" ".join(run))))
+        of_word = terms(match[0])
+        opens = not text[: match.start()].strip()
+        if match[0][0].isupper() and not (opens and any(rarity.of(term) < 0.6 for term in of_word)):
+            found += of_word
     return found
 
 
@@ -238,24 +216,18 @@ def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: f
         "cosine": cosine * question.latin,
         "cosine_best": float(nearest[0]),
         "cosine_content": float(nearest[1]),
-        "cosine_about": float(nearest[2]),
         "overlap": overlap,
         "overlap_about": float(found[best] @ about / about.sum()) if about.any() else overlap,
         "hits": float(found[best] @ weights) / 5,
         "joint": float(joint[best]) / 2,
         "run": max(_longest_run(question, part, rarity) for part in everything) / total,
-        "order": _in_order(question, own, rarity),
-        "pairs": _pairs(question, everything, rarity),
-        "names": _names_found(question.names, everything) if question.names else overlap,
         "numbers": _numbers_found(question.numbers, text) if question.numbers else overlap,
         "offers": _offers(question, text.units[best]),
         "person": float(question.asked == "who"),
-        "amount": float(question.asked == "many"),
         "refers": float(_PRONOUN.match(text.units[best]) is not None),
         "fresh": sum(term not in question.terms for term in own_content) / max(len(own_content), 1),
         "precise": sum(rarity.of(t) for t in own if t in question.terms) / max(sum(map(rarity.of, own)), 1e-9),
         "length": float(numpy.log1p(sum(map(len, text.unit_terms)))) / 6,
-        "single": float(len(text.units) == 1),
         "heading": float(in_heading @ weights) / total,
         "subject": _subject(question, text),
         "latin": question.latin,
@@ -292,42 +264,6 @@ def _longest_run(question: Question, part: Sequence[str], rarity: Rarity) -> flo
     return best
 
 
-def _in_order(question: Question, part: Sequence[str], rarity: Rarity) -> float:
-    """Return the share of rarity in the heaviest common subsequence of question and text."""
-    row = [0.0] * (len(part) + 1)
-    for term in question.sequence:
-        before, row = row, [0.0]
-        weight = rarity.of(term)
-        for place, other in enumerate(part):
-            row.append(before[place] + weight if term == other else max(before[place + 1], row[place]))
-    return row[-1] / max(sum(map(rarity.of, question.sequence)), 1e-9)
-
-
-def _pairs(question: Question, everything: Sequence[Sequence[str]], rarity: Rarity) -> float:
-    """Return the share of neighbouring content terms of the question that are at most two apart in one unit."""
-    asked = [term for term, weight in zip(question.terms, question.rarities, strict=True) if weight >= _CONTENT]
-    wanted = set(zip(asked, asked[1:], strict=False))
-    if not wanted:
-        return float(any(term in part for part in everything for term in asked))
-    near = set()
-    for part in everything:
-        content = [term for term in part if rarity.of(term) >= _CONTENT]
-        near |= set(zip(content, content[1:], strict=False)) | set(zip(content, content[2:], strict=False))
-    return sum((a, b) in near or (b, a) in near for a, b in wanted) / len(wanted)
-
-
-def _names_found(names: Sequence[tuple[str, ...]], everything: Sequence[Sequence[str]]) -> float:
-    """Return the share of names that stand in one unit whole; half for one whose last word does."""
-    joined = [f" {' '.join(part)} " for part in everything]
-    score = 0.0
-    for name in names:
-        if any(f" {' '.join(name)} " in part for part in joined):
-            score += 1
-        elif any(f" {name[-1]} " in part for part in joined):
-            score += 0.5
-    return score / len(names)
-
-
 def _numbers_found(numbers: frozenset[str], text: Text) -> float:
     having = set(_NUMBER.findall(f"{text.heading} {' '.join(text.units)}"))
     return len(numbers & having) / len(numbers)
@@ -350,11 +286,21 @@ def _offers(question: Question, unit: str) -> float:
 
 
 def _subject(question: Question, text: Text) -> float:
-    """Compare the one name that a question asks for with the parts of the heading."""
-    if not question.one or not text.heading:
+    """Compare the one name that a question asks for with the parts of the heading, then with the text."""
+    if not question.one:
         return 0.0
-    parts = [part.casefold().strip() for part in text.heading.split(" › ")]
-    if question.one.casefold() in parts:
+    parts = [_plain(part) for part in text.heading.split(" › ")]
+    if _plain(question.one) in parts:
         return 1.0
-    wanted = set(terms(question.one))
-    return -1.0 if any(wanted & set(terms(part)) for part in parts) else 0.0
+    wanted = terms(question.one)
+    if not set(wanted).isdisjoint(text.heading_terms):
+        return -1.0
+    return 0.0 if any(_holds(unit, wanted) for unit in text.unit_terms) else -1.0
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def _holds(part: Sequence[str], name: Sequence[str]) -> bool:
+    return f" {' '.join(name)} " in f" {' '.join(part)} "
