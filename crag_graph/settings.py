@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
-StripMode = Literal["windows", "sentence", "words", "document"]
+StripMode = Literal["windows", "sentence", "excerpt", "fixed", "selection"]
 IMPORT_PATH = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATH)]
 

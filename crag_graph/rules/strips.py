@@ -6,7 +6,8 @@ table row on its header; that line is a second span of the source, so both are s
 
 A *strip* is a window of units with its exact place in the source: `source[start:end]` is its text. Sentences go in
 overlapping windows, so that "It weighs 3 kg." keeps its antecedent; structure stands alone; a text of one or two
-sentences is one strip.
+sentences is one strip. The paper's own decompositions are modes, too: `excerpt` (three sentences, no overlap), `fixed`
+(runs of words) and `selection` (the whole text).
 
 >>> text = "The Falcon flew in 2019. It weighs 3 kg."
 >>> [text[unit.start:unit.end] for unit in units(text)]
@@ -25,7 +26,7 @@ from crag_graph.rules.language import detect_language, is_unspaced
 MAX_UNIT = 800  # characters; a longer sentence is cut, so that every strip stays bounded
 MAX_CODE = 4_000  # code is only useful whole, so it gets more room
 MIN_UNSPACED = 12  # in scripts without sentence marks a shorter piece is joined to the next
-Mode = Literal["windows", "sentence", "words", "document"]
+Mode = Literal["windows", "sentence", "excerpt", "fixed", "selection"]
 Kind = Literal["prose", "heading", "item", "row", "code", "blank"]
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
@@ -50,12 +51,14 @@ def strips(
 ) -> list[Span]:
     """Cut a text into strips, in order; white space at their ends is left out, and a blank text has none."""
     match mode:
-        case "document":
+        case "selection":
             spans = [Span(0, len(text))]
-        case "words":
+        case "fixed":
             spans = _word_runs(text, words)
         case "sentence":
             spans = units(text, language)
+        case "excerpt":
+            spans = _windows(units(text, language), 3, 0)
         case "windows":
             spans = _windows(units(text, language), window, overlap)
     return [trimmed for span in spans if (trimmed := _trim(text, span)).start < trimmed.end]

@@ -27,7 +27,7 @@ MARKS = [
 words = st.text(max_size=30) | st.sampled_from(["Dr. ", "e.g. ", "3.14 ", "U.S. ", "🦅", "👩‍🚀", "עברית ", "ไทย "])
 texts = st.lists(words | st.sampled_from(MARKS), max_size=40).map("".join)
 languages = st.sampled_from(["auto", "en", "de", "zh", "ja", "hi", "ar", "th"])
-modes = st.sampled_from(["windows", "sentence", "words", "document"])
+modes = st.sampled_from(["windows", "sentence", "excerpt", "fixed", "selection"])
 windows = st.tuples(st.integers(1, 6), st.integers(0, 5)).filter(lambda sizes: sizes[1] < sizes[0])
 
 
@@ -69,7 +69,7 @@ def test_a_lead_lies_before_its_strip(text):
 @pytest.mark.parametrize(
     "line", ["x" * 50_000, "word " * 10_000, "字" * 50_000, "| a | b |\n" * 5_000, "- x\n" * 12_500]
 )
-@pytest.mark.parametrize("mode", ["windows", "sentence", "words"])
+@pytest.mark.parametrize("mode", ["windows", "sentence", "excerpt", "fixed"])
 def test_a_text_without_sentence_ends_is_cut_into_bounded_strips_in_linear_time(line, mode):
     started = time.perf_counter()
     found = strips(line, mode)
