@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VARIABLES = {
     "grade": {"question", "texts", "marker"},
     "strips": {"question", "texts", "marker"},
+    "one_pass": {"question", "texts", "marker", "today"},
     "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
     "standalone": {"question", "history", "marker"},
     "generate": {"question", "evidence", "marker", "abstain"},
@@ -88,14 +89,18 @@ class _Build:
     def components(self) -> Components:
         settings = self._settings
         web, web_off = self._web()
-        evaluator = self._evaluator()
+        evaluator = self._evaluator(settings.evaluator.use)
+        strip_filter = evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter()
+        rewriter = self._rewriter()
+        if settings.evaluator.use == "llm" and settings.evaluator.llm.one_pass:
+            evaluator, strip_filter, rewriter = self._one_pass(evaluator, strip_filter, rewriter)
         return Components(
             search=self._search(),
-            evaluator=evaluator,
-            rewriter=self._rewriter(),
+            evaluator=self._prefiltered(evaluator),
+            rewriter=rewriter,
             web=web,
             web_off=web_off,
-            strip_filter=evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter(),
+            strip_filter=strip_filter,
             generator=self._generator(),
             fallback=self._extractive(),
             notices=lambda: self._index.warnings,
@@ -121,9 +126,9 @@ class _Build:
                 dense = chroma_search(index, self._embedder, retrieve.fetch_k)
                 return hybrid_search([dense, bm25_search(index, retrieve.fetch_k)], retrieve.hybrid.rrf_k)
 
-    def _evaluator(self) -> Evaluator:
+    def _evaluator(self, use: str) -> Evaluator:
         evaluator = self._settings.evaluator
-        match evaluator.use:
+        match use:
             case "llm":
                 from crag_graph.components.evaluators.llm import grader
 
@@ -136,6 +141,34 @@ class _Build:
             case path:
                 found: Evaluator = imported(path, "evaluator.use")
                 return found
+
+    def _prefiltered(self, evaluator: Evaluator) -> Evaluator:
+        from crag_graph.components.evaluators.prefilter import Prefiltered
+
+        prefilter = self._settings.evaluator.prefilter
+        if prefilter.use == "off":
+            return evaluator
+        return Prefiltered(self._evaluator(prefilter.use), evaluator, prefilter.low, prefilter.high)
+
+    def _one_pass(
+        self, evaluator: Evaluator, strip_filter: Evaluator, rewriter: QueryRewriter
+    ) -> tuple[Evaluator, Evaluator, QueryRewriter]:
+        """Put the one structured call in front of the three that it replaces."""
+        from crag_graph.components.evaluators.one_pass import (
+            ONE_PASS,
+            Memory,
+            OnePassEvaluator,
+            OnePassRewriter,
+            OnePassStrips,
+        )
+        from crag_graph.components.structured import StructuredModel
+        from crag_graph.policy import cut_by
+
+        settings, memory = self._settings, Memory()
+        structured = StructuredModel(self._small(), "one_pass", ONE_PASS, settings.llm.structured_output)
+        prompt, batch_size = self._prompt("one_pass"), settings.evaluator.llm.batch_size
+        one_pass = OnePassEvaluator(structured, prompt, cut_by(settings.refine), evaluator, memory, batch_size)
+        return one_pass, OnePassStrips(memory, strip_filter), OnePassRewriter(memory, rewriter)
 
     def _llm_strip_filter(self) -> Evaluator:
         from crag_graph.components.evaluators.llm import strip_filter

@@ -17,7 +17,7 @@ from crag_graph.rules.citations import Citations
 from crag_graph.rules.enough import is_enough
 from crag_graph.rules.fusion import fuse, recompose, render, unique
 from crag_graph.rules.keep import FLAG, choose, estimate_tokens
-from crag_graph.rules.passage import heading_line, passage_text
+from crag_graph.rules.passage import heading_line, passage_text, strip_text
 from crag_graph.rules.query import canonical_query, clean_query, clip
 from crag_graph.rules.question import is_blank, is_followup
 from crag_graph.rules.strips import strips as cut
@@ -250,12 +250,7 @@ async def _score_strips(
     """Write a score into every strip; one that an earlier round scored is not asked about again."""
     scores = {strip.id: strip.metadata["score"] for strip in known if strip.metadata["score"] is not None}
     new = [strip for strip in strips if strip.id not in scores]
-    texts = [
-        passage_text(
-            Document(f"{s.metadata['lead']}\n{s.page_content}".strip(), metadata={"title": s.metadata["title"]})
-        )
-        for s in new
-    ]
+    texts = [strip_text(s.metadata["title"], s.metadata["lead"], s.page_content) for s in new]
     grades = await _grade(kit.strip_filter, question, texts, "strips", warnings)
     scores |= {strip.id: grade["score"] for strip, grade in zip(new, grades, strict=True)}
     for strip in strips:

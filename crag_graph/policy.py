@@ -1,12 +1,14 @@
 """The numbers in force for one run: the settings, as changed by the run context."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeVar
 
 from crag_graph.errors import InputError
-from crag_graph.rules.strips import Mode
+from crag_graph.rules.strips import Mode, Span, strips
 from crag_graph.rules.verdict import Aggregate
-from crag_graph.settings import RunContext, Settings
+from crag_graph.settings import RefineSettings, RunContext, Settings
 
 T = TypeVar("T")
 YES_OR_NO = 0.5  # a filter that only says yes or no grades 1 or 0, so any cut-off between will do
@@ -63,6 +65,18 @@ def policy(settings: Settings, context: object = None) -> Policy:
         max_context_tokens=refine.max_context_tokens,
         no_evidence=settings.generator.no_evidence,
         on_failure=settings.generator.on_failure,
+    )
+
+
+def cut_by(refine: RefineSettings) -> Callable[[str], list[Span]]:
+    """Return the function that cuts a text into strips as configured."""
+    return partial(
+        strips,
+        mode=refine.mode,
+        window=refine.window,
+        overlap=refine.overlap,
+        words=refine.words,
+        language=refine.language,
     )
 
 

@@ -55,6 +55,13 @@ class Thresholds(Section):
         return self
 
 
+def _off(data: Any) -> Any:
+    """Read `use: off`: YAML makes a bare `off` false, and `null` is a natural way to say none."""
+    if isinstance(data, dict) and "use" in data and data["use"] in (False, None):
+        return {**data, "use": "off"}
+    return data
+
+
 def _from_signed(key: str, value: Any) -> float:
     number = float(value)
     if not math.isfinite(number) or not -1 <= number <= 1:
@@ -70,6 +77,7 @@ class LlmThresholds(Thresholds):
     keep: Unit = 0.25
     sufficient: Unit = 0.5
     batch_size: Annotated[int, Field(ge=1, le=50)] = 10
+    one_pass: bool = False
 
 
 class LocalThresholds(Thresholds):
@@ -170,6 +178,25 @@ class RetrieveSettings(Section):
         return self
 
 
+class PrefilterSettings(Section):
+    """A cheap evaluator that decides the clear cases."""
+
+    use: Literal["off", "local"] | ImportPath = "off"
+    low: Unit = 0.02
+    high: Unit = 0.98
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_off(cls, data: Any) -> Any:
+        return _off(data)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low ({self.low}) is above high ({self.high}); write low <= high")
+        return self
+
+
 class EvaluatorSettings(Section):
     """Who scores the documents, and how the scores become a verdict."""
 
@@ -178,6 +205,7 @@ class EvaluatorSettings(Section):
     llm: LlmThresholds = LlmThresholds()
     local: LocalThresholds = LocalThresholds()
     custom: CustomThresholds = CustomThresholds()
+    prefilter: PrefilterSettings = PrefilterSettings()
 
     @property
     def thresholds(self) -> Thresholds:
@@ -230,10 +258,7 @@ class WebSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _read_off(cls, data: Any) -> Any:
-        """YAML reads a bare `off` as false, and `null` is a natural way to say none."""
-        if isinstance(data, dict) and "use" in data and data["use"] in (False, None):
-            return {**data, "use": "off"}
-        return data
+        return _off(data)
 
 
 class CorrectionSettings(Section):

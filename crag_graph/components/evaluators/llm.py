@@ -127,7 +127,7 @@ def read_grades(answer: Mapping[str, Any], count: int) -> dict[int, Grade]:
     grades: dict[int, Grade] = {}
     items = answer.get("grades")
     for item in items if isinstance(items, list) else []:
-        number = _whole(item.get("id")) if isinstance(item, dict) else None
+        number = whole(item.get("id")) if isinstance(item, dict) else None
         if number is None or not 1 <= number <= count or number in grades:
             continue
         score = read_score(item.get("score"))
@@ -143,7 +143,7 @@ def read_helpful(answer: Mapping[str, Any], count: int) -> dict[int, Grade]:
     ids = answer.get("helpful_ids")
     if not isinstance(ids, list):
         return {}
-    named = {_whole(number) for number in ids}
+    named = {whole(number) for number in ids}
     return {
         i: Grade(score=1.0, reason="picked") if i in named else Grade(score=0.0, reason="not picked")
         for i in range(1, count + 1)
@@ -169,7 +169,8 @@ def read_score(value: Any) -> float | None:
     return min(max(float(value), 0.0), 1.0) if -0.25 <= value <= 1.25 else None
 
 
-def _whole(value: Any) -> int | None:
+def whole(value: Any) -> int | None:
+    """Return an id as a whole number; None for anything else."""
     if isinstance(value, str) and value.strip().strip("[]").isdecimal():
         return int(value.strip().strip("[]"))
     return value if isinstance(value, int) and not isinstance(value, bool) else None
