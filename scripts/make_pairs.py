@@ -5,8 +5,9 @@
 Each source is known by its shape:
 - SQuAD format: `NAME.jsonl` holds every question with its own paragraph and the 4 hardest others; `NAME.neighbours`
   with the other paragraphs of the same article; `NAME.elsewhere` with the 4 hardest of other articles; `NAME.subject`
-  asks for each article by its title alone, and for names crossed from two titles; `NAME.strips` with the strips of its own paragraph (relevant: those that
-  hold the answer's first character) and of the hardest other one. Texts carry the article's title.
+  asks for each article by its title alone, and for names crossed from two titles; `NAME.strips` has the strips of the
+  own paragraph (relevant: those that hold the answer's first character) and of the hardest other one. Texts carry
+  the article's title.
 - question, sentence, label (QNLI): as they are.
 - contexts by question (PubMedQA): the own abstract and the nearest of another question.
 - question, title, text, label (biographies): once with the title, once without.

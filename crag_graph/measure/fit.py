@@ -21,20 +21,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from crag_graph.components.evaluators.features import NAMES, Rarity, read_question, read_text
-from crag_graph.components.evaluators.local import Logistic, compare, kind_of
+from crag_graph.components.evaluators.features import KINDS, kind_of, read_text
+from crag_graph.components.evaluators.local import Logistic, compare
+from crag_graph.components.evaluators.questions import Rarity, read_question
 from crag_graph.components.tokens import terms
 from crag_graph.errors import InputError
 from crag_graph.measure.pairs import Metrics, Pair, measure, read_pairs
 from crag_graph.protocols import Embedder
 
-KINDS = ("latin strip", "latin text", "other strip", "other text")
 _COMMONEST, _RAREST = 0.06, 2e-5  # shares of all terms in running text: of "the", and of what counts as rare
 _MIN_GROUPS = 5  # a term of fewer groups is a topic's, not the language's
 _FUNCTION_WORDS = 150  # taken per language from lists ordered by frequency
 _MIN_PAIRS = 100
 _FOLDS = 6
-_PENALTY = 0.1  # inverse strength of the L2 penalty on standardised features
+_PENALTY = 1.0  # inverse strength of the L2 penalty on standardised features
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,8 @@ async def fit(sources: Mapping[str, Sequence[Pair]], embedder: Embedder, seed: i
     models = _fit_kinds([row for part in rows.values() for row in part])
     return Fit(
         {
-            "features": list(NAMES),
             "kinds": {
-                kind: {"means": m.means, "scales": m.scales, "weights": m.weights, "bias": m.bias}
+                kind: {"features": m.names, "means": m.means, "scales": m.scales, "weights": m.weights, "bias": m.bias}
                 for kind, m in models.items()
             },
             "rarity": {f"{level:.2f}": " ".join(found) for level, found in levels.items()},
@@ -84,16 +83,19 @@ async def fit(sources: Mapping[str, Sequence[Pair]], embedder: Embedder, seed: i
 
 async def _rows(name: str, pairs: Sequence[Pair], embedder: Embedder, rarity: Rarity) -> list[Row]:
     """Compute the features of all pairs of one source; blank texts are left out."""
-    by_question: defaultdict[str, list[Pair]] = defaultdict(list)
+    by_question: defaultdict[str, list[tuple[Pair, str]]] = defaultdict(list)
     for pair in pairs:
-        by_question[pair.question].append(pair)
+        # A title helps where there is one and must not be relied on, so each pair counts with and without.
+        for text in dict.fromkeys((pair.passage, pair.text)):
+            by_question[pair.question].append((pair, text))
+    total = sum(map(len, by_question.values()))
     rows = []
-    for done, (question, group) in enumerate(by_question.items(), 1):
+    for done, (question, asked_of) in enumerate(by_question.items(), 1):
         asked = read_question(question, rarity)
-        found = await compare(embedder, asked, [read_text(pair.passage) for pair in group], rarity)
+        found = await compare(embedder, asked, [read_text(text) for _, text in asked_of], rarity)
         rows += [
-            Row(values, pair.label, pair.group, 1 / len(pairs))
-            for pair, values in zip(group, found, strict=True)
+            Row(values, pair.label, pair.group, 1 / total)
+            for (pair, _), values in zip(asked_of, found, strict=True)
             if values is not None
         ]
         if done % 50 == 0 or done == len(by_question):
@@ -164,28 +166,27 @@ def _cross_validate(rows: Mapping[str, Sequence[Row]], seed: int) -> dict[str, M
 
 
 def _fit_kinds(rows: Sequence[Row]) -> dict[str, Logistic]:
-    """Fit one model per kind of text; a kind without enough rows of its own gets the model of all."""
-    everything = _logistic(rows)
+    """Fit one model per kind; a kind without enough rows of both labels is fitted on all rows."""
     models = {}
-    for kind in KINDS:
+    for kind, names in KINDS.items():
         own = [row for row in rows if kind_of(row.values) == kind]
-        has_both = len({row.label for row in own}) == 2
-        models[kind] = _logistic(own) if has_both and len(own) >= _MIN_PAIRS else everything
+        is_enough = len(own) >= _MIN_PAIRS and len({row.label for row in own}) == 2
+        models[kind] = _logistic(own if is_enough else rows, names)
     return models
 
 
-def _logistic(rows: Sequence[Row]) -> Logistic:
+def _logistic(rows: Sequence[Row], names: Sequence[str]) -> Logistic:
     import numpy
     from sklearn.linear_model import LogisticRegression
 
-    matrix = numpy.array([[row.values[name] for name in NAMES] for row in rows])
+    matrix = numpy.array([[row.values[name] for name in names] for row in rows])
     weights = numpy.array([row.weight for row in rows])
     means, scales = matrix.mean(axis=0), matrix.std(axis=0)
     scales[scales < 1e-6] = 1.0
     model = LogisticRegression(C=_PENALTY, max_iter=5_000)
     model.fit((matrix - means) / scales, [row.label for row in rows], sample_weight=weights * len(rows) / weights.sum())
     means, scales, coefficients = (tuple(round(float(x), 5) for x in part) for part in (means, scales, model.coef_[0]))
-    return Logistic(NAMES, means, scales, coefficients, round(float(model.intercept_[0]), 5))
+    return Logistic(tuple(names), means, scales, coefficients, round(float(model.intercept_[0]), 5))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

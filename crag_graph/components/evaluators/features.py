@@ -3,7 +3,7 @@
 Every feature is a number in about -1..1 that needs no other text to be computed, so that the score of a text does not
 depend on its neighbours in the call. Vectors come from outside.
 
-A question is read once (`read_question`), a text is read once (`read_text`), `features` compares the two.
+A text is read once (`read_text`), then `features` compares it with a question.
 """
 
 import re
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from crag_graph.components.evaluators.questions import CONTENT, NUMBER, WORD, Question, Rarity
 from crag_graph.components.tokens import terms
 from crag_graph.rules.strips import units
 
 if TYPE_CHECKING:
     import numpy
 
-NAMES = (
+COMPARED = (
     "cosine",  # of the question with the mean of the text's units
     "cosine_best",  # with the nearest unit
     "cosine_content",  # of its content words with the nearest unit
@@ -36,13 +37,18 @@ NAMES = (
     "precise",  # share of the best unit's rarity that the question has too
     "length",  # log of the number of terms
     "heading",  # share of the question's rarity found in the heading
-    "subject",  # the question asks for one name: 1 the heading is that name, -1 another or no such name, 0 in between
     "latin",  # share of Latin letters in the question: what the cosines are worth
 )
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "name": ("subject",),  # "Who is X?": see `_subject`; words in common are other people's names
+    "latin strip": COMPARED,
+    "latin text": COMPARED,
+    "other strip": COMPARED,
+    "other text": COMPARED,
+}
+"""What a score is made from, per kind of comparison: what a feature is worth differs between them."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
-_QUOTED = re.compile(r"[\"“„«「]([^\"“”„«»「」]{2,80})[\"”“»」]")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_STRIP = 0.722  # `length` of about 75 terms: up to three sentences
 _NUMBER_WORD = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|"
     r"thousand|million|billion|half|third|quarter|several|double|twice|ein\w*|zwei|drei|vier|fünf|sechs|sieben|acht|"
@@ -53,75 +59,12 @@ _DATE = re.compile(
     r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec|mär|mai|okt|dez)[a-zä]*\b|\d世纪|年",
     re.IGNORECASE,
 )
-_ASKED = {
-    "when": re.compile(
-        r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|century|decade|time)\b|\bwann\b|welche[mns]? jahr|"
-        r"\bquand\b|\bcuándo\b|\bquando\b|何时|什么时候|哪一?年|\bकब\b|\bкогда\b|πότε|متى|ne zaman|khi nào",
-        re.IGNORECASE,
-    ),
-    "who": re.compile(
-        r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|player|team|company|group|organization)\b|\bwe[rmn]\b|"
-        r"\bqui\b|\bquién(?:es)?\b|\bquem\b|\bchi\b|谁|\bकिसने\b|\bкто\b|\bποι[οό]ς\b|\bkim\b",
-        re.IGNORECASE,
-    ),
-    "where": re.compile(
-        r"\bwhere\b|\b(?:what|which) (?:country|city|state|place|town|region)\b|\bwo\b|\boù\b|\bdónde\b|\bdove\b|"
-        r"\bonde\b|哪里|哪个(?:国家|城市)|\bकहाँ\b|\bгде\b|\bπού\b|أين|nerede|ở đâu",
-        re.IGNORECASE,
-    ),
-    "many": re.compile(
-        r"\bhow (?:many|much|long|far|old|big|large|high|tall|fast|deep|often|wide|heavy)\b|\bwhat (?:percent\w*|number|"
-        r"amount|age|population|distance|speed|temperature)\b|\bwie ?viele?\b|\bwie (?:lange?|hoch|weit|oft|alt|groß)\b|"
-        r"\bcombien\b|\bcuánt\w+|\bquant[ioae]\b|多少|几|\bकितन\w+|\bсколько\b|\bπόσ\w+|\bkaç\b|كم|bao nhiêu",
-        re.IGNORECASE,
-    ),
-}
-_FOR_ONE = re.compile(
-    r"^\s*(?:(?:who|what|wer|was|qui|quién|qué|chi|cosa|quem|o que)\s*(?:is|are|was|were|'s|ist|sind|war|est|sont|es|son|è|é)\s+|"
-    r"tell me about\s+)(?:the\s+|an?\s+)?(?P<name>[^?!]+?)[\s?.!]*$",
-    re.IGNORECASE,
-)
 _PRONOUN = re.compile(
     r"(?:he|she|it|they|this|that|these|those|his|her|its|their|er|sie|es|dies\w*|il|elle|ils|elles|ce|cette|él|ella)\b",
     re.IGNORECASE,
 )
-_CONTENT = 0.45  # rarity from which a term is content
+_MAX_HEADING = 200  # characters; a longer first line is text
 _GRAM = 4  # characters of a gram: long enough to be rare, short enough for the parts of a compound
-
-
-class Rarity:
-    """How much it tells that a text has a term: 0 for the commonest, 1 for terms that are not in the table."""
-
-    def __init__(self, table: Mapping[str, float]) -> None:
-        self._table = table
-
-    def of(self, term: str) -> float:
-        """Return the rarity of a term; an unknown one of one or two Latin letters is most likely a function word."""
-        known = self._table.get(term)
-        if known is not None:
-            return known
-        return 0.5 if len(term) <= 2 and term.isalpha() and term.isascii() else 1.0
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question, read."""
-
-    text: str
-    content: str  # content words only
-    sequence: tuple[str, ...]  # all terms in order
-    terms: tuple[str, ...]  # each once, in order
-    rarities: tuple[float, ...]
-    is_about: tuple[bool, ...]  # per term: content and no part of a name
-    numbers: frozenset[str]
-    asked: str  # "who", "when", "where", "many" or ""
-    one: str  # the name that is all the question asks for, or ""
-    latin: float
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """The texts whose vectors `features` needs, in its order."""
-        return self.text, self.content
 
 
 @dataclass(frozen=True)
@@ -145,53 +88,23 @@ class Text:
 def read_text(text: str) -> Text:
     """Split a passage into its heading line, if it has one, and its units; blank ones are left out."""
     first, newline, rest = text.strip().partition("\n")
-    has_heading = bool(newline) and len(first) <= 200 and rest.strip() != "" and first.rstrip()[-1:] not in ".!?。！？।:;,|"
-    heading, body = (first.strip(), rest) if has_heading else ("", text)
+    is_heading = len(first) <= _MAX_HEADING and first.rstrip()[-1:] not in tuple(".!?。！？।:;,|")
+    heading, body = (first.strip(), rest) if is_heading and newline and rest.strip() else ("", text)
     pieces = (body[unit.start : unit.end].strip() for unit in units(body))
     return Text(heading, tuple(piece for piece in pieces if piece))
 
 
-def read_question(text: str, rarity: Rarity) -> Question:
-    """Find the terms, names, numbers and kind of a question."""
-    sequence = terms(text)
-    unique = tuple(dict.fromkeys(sequence))
-    in_names = set(_names(text, rarity))
-    content = [word for word in _WORD.findall(text) if any(rarity.of(term) >= _CONTENT for term in terms(word))]
-    letters = [c for c in text if c.isalpha()]
-    return Question(
-        text=text,
-        content=" ".join(content) or text,
-        sequence=tuple(sequence),
-        terms=unique,
-        rarities=tuple(rarity.of(term) for term in unique),
-        is_about=tuple(rarity.of(term) >= _CONTENT and term not in in_names for term in unique),
-        numbers=frozenset(_NUMBER.findall(text)),
-        asked=next((kind for kind, pattern in _ASKED.items() if pattern.search(text)), ""),
-        one=_one_name(text),
-        latin=sum(c < "\u0250" for c in letters) / max(len(letters), 1),
-    )
+def kind_of(values: Mapping[str, float]) -> str:
+    """Return which of `KINDS` a comparison is."""
+    if values["for_name"]:
+        return "name"
+    script = "latin" if values["latin"] >= 0.5 else "other"
+    return f"{script} {'strip' if values['length'] < _STRIP else 'text'}"
 
 
-def _one_name(text: str) -> str:
-    """Return X where a question is no more than "Who is X?", X being a name; what is in parentheses only qualifies."""
-    found = _FOR_ONE.match(text)
-    words = _WORD.findall(re.sub(r"\([^)]*\)", "", found["name"])) if found else []
-    first, last = (words[0][0], words[-1][0]) if words else ("", "")
-    return found["name"] if found and first.isupper() and not last.islower() else ""
-
-
-def _names(text: str, rarity: Rarity) -> list[str]:
-    """Return the terms of capitalised words and quotes; a common word that opens the question is no name."""
-    found = [term for quote in _QUOTED.findall(text) for term in terms(quote)]
-    for match in _WORD.finditer(text):
-        of_word = terms(match[0])
-        opens = not text[: match.start()].strip()
-        if match[0][0].isupper() and not (opens and any(rarity.of(term) < 0.6 for term in of_word)):
-            found += of_word
-    return found
-
-
-def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: float, rarity: Rarity) -> dict[str, float]:
+def features(
+    question: Question, text: Text, cosines: "numpy.ndarray", cosine: float, rarity: Rarity
+) -> dict[str, float]:
     """Compare a question with a text of at least one unit.
 
     `cosines` has one row per variant of the question and one column per unit; `cosine` is that of the question with
@@ -207,7 +120,7 @@ def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: f
     joint = found @ weights / total + cosines[0]
     best = int(joint.argmax())
     own = text.unit_terms[best]
-    own_content = [term for term in own if rarity.of(term) >= _CONTENT]
+    own_content = [term for term in own if rarity.of(term) >= CONTENT]
     everything = [*text.unit_terms, text.heading_terms]
     overlap = float(numpy.maximum(found.max(axis=0), in_heading) @ weights) / total
     about = numpy.array(question.is_about or (True,)) * weights
@@ -231,6 +144,7 @@ def features(question: Question, text: Text, cosines: "numpy.ndarray", cosine: f
         "heading": float(in_heading @ weights) / total,
         "subject": _subject(question, text),
         "latin": question.latin,
+        "for_name": float(question.one != ""),
     }
 
 
@@ -241,7 +155,8 @@ def _matches(wanted: Sequence[str], having: Sequence[str]) -> list[float]:
     """
     known = set(having)
     grams = frozenset().union(*map(_grams, known))
-    return [1.0 if term in known else (len(_grams(term) & grams) / len(_grams(term))) ** 2 for term in wanted] or [0.0]
+    shares = (len(_grams(term) & grams) / len(_grams(term)) for term in wanted)
+    return [1.0 if term in known else share**2 for term, share in zip(wanted, shares, strict=True)] or [0.0]
 
 
 @lru_cache(maxsize=50_000)
@@ -265,7 +180,7 @@ def _longest_run(question: Question, part: Sequence[str], rarity: Rarity) -> flo
 
 
 def _numbers_found(numbers: frozenset[str], text: Text) -> float:
-    having = set(_NUMBER.findall(f"{text.heading} {' '.join(text.units)}"))
+    having = set(NUMBER.findall(f"{text.heading} {' '.join(text.units)}"))
     return len(numbers & having) / len(numbers)
 
 
@@ -278,24 +193,29 @@ def _offers(question: Question, unit: str) -> float:
             offered = _NUMBER_WORD.search(unit.lower()) is not None
         case "who" | "where":
             known = set(question.sequence)
-            words = [word for word in _WORD.findall(unit)[1:] if word[0].isupper()]
-            offered = unit.lower() == unit.upper() or any(not known & set(terms(word)) for word in words)
+            words = [word for word in WORD.findall(unit)[1:] if word[0].isupper()]
+            has_no_case = unit.lower() == unit.upper()
+            offered = has_no_case or any(known.isdisjoint(terms(word)) for word in words)
         case _:
             return 0.0
     return 1.0 if offered else -1.0
 
 
 def _subject(question: Question, text: Text) -> float:
-    """Compare the one name that a question asks for with the parts of the heading, then with the text."""
-    if not question.one:
+    """Compare the one name that a question asks for with the heading and with the text, from 1 (it is) to -2 (it is another).
+
+    A heading with more words than the name may be a namesake's, or that of a part of the thing's own page.
+    """
+    name = question.one_terms
+    if not name:
         return 0.0
-    parts = [_plain(part) for part in text.heading.split(" › ")]
-    if _plain(question.one) in parts:
+    if _plain(question.one) in [_plain(part) for part in text.heading.split(" › ")]:
         return 1.0
-    wanted = terms(question.one)
-    if not set(wanted).isdisjoint(text.heading_terms):
-        return -1.0
-    return 0.0 if any(_holds(unit, wanted) for unit in text.unit_terms) else -1.0
+    if _holds(text.heading_terms, name):
+        return -1.2
+    if any(_holds(unit, name) for unit in text.unit_terms):
+        return 1.0 if text.unit_terms[0][: len(name)] == name else 0.0
+    return -2.0 if text.heading else -1.0
 
 
 def _plain(name: str) -> str:

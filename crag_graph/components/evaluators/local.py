@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from crag_graph.components.evaluators.features import Question, Rarity, Text, features, read_question, read_text
+from crag_graph.components.evaluators.features import KINDS, Text, features, kind_of, read_text
+from crag_graph.components.evaluators.questions import Question, Rarity, read_question
 from crag_graph.errors import ConfigurationError
 from crag_graph.protocols import Embedder
 from crag_graph.state import Grade
-
-if TYPE_CHECKING:
-    import numpy
 
 SHIPPED = Path(__file__).parent / "local.json"
 
@@ -39,7 +37,7 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Model:
-    """What the fit has learnt: how rare terms are, and one logistic model per kind of text (see `kind_of`)."""
+    """What the fit has learnt: how rare terms are, and one logistic model per kind of comparison."""
 
     rarity: Rarity
     kinds: Mapping[str, Logistic]
@@ -47,12 +45,6 @@ class Model:
     def probability(self, values: Mapping[str, float]) -> float:
         """Return the probability that the text helps to answer the question."""
         return self.kinds[kind_of(values)].probability(values)
-
-
-def kind_of(values: Mapping[str, float]) -> str:
-    """Tell strips from longer texts and Latin script from others: what a feature is worth differs between them."""
-    script = "latin" if values["latin"] >= 0.5 else "other"
-    return f"{script} {'strip' if values['length'] < 0.722 else 'text'}"  # 0.722: about 75 terms
 
 
 class LocalEvaluator:
@@ -72,29 +64,40 @@ class LocalEvaluator:
 
     async def score(self, question: str, texts: Sequence[str]) -> list[Grade]:
         """Return one grade per text, in order; a blank text scores 0, and no score depends on another text."""
-        asked, read = await asyncio.to_thread(_read, question, texts, self._model.rarity)
-        values = await compare(self._embedder, asked, read, self._model.rarity)
-        return [self._grade(asked, item) for item in values]
+        rarity = self._model.rarity
+        asked, read = await asyncio.to_thread(lambda: (read_question(question, rarity), [*map(read_text, texts)]))
+        return [self._grade(asked, values) for values in await compare(self._embedder, asked, read, rarity)]
 
     def _grade(self, question: Question, values: Mapping[str, float] | None) -> Grade:
         if values is None:
             return Grade(score=0.0, reason="The text is empty.")
-        found = f"{values['overlap']:.0%} of the question's weight in words found"
-        score = self._model.probability(values)
-        return Grade(score=score, reason=f"best sentence {values['cosine_best']:.2f}, {found}")
+        return Grade(score=self._model.probability(values), reason=_reason(question, values))
+
+
+def _reason(question: Question, values: Mapping[str, float]) -> str:
+    """Say in numbers what the score mainly rests on."""
+    if question.one:
+        subject = values["subject"]
+        said = "is about it" if subject >= 1 else "names it" if subject >= 0 else "does not seem to be about it"
+        return f"the question asks for {question.one}; the text {said}"
+    parts = [f"{values['overlap']:.0%} of what the question's words weigh is found"]
+    if values["latin"] >= 0.5:
+        parts.insert(0, f"best sentence {values['cosine_best']:.2f}")
+    if question.numbers:
+        parts.append(f"{values['numbers']:.0%} of its numbers")
+    if values["offers"]:
+        parts.append("what it asks for is there" if values["offers"] > 0 else "nothing of the kind it asks for")
+    return ", ".join(parts)
 
 
 async def compare(
     embedder: Embedder, question: Question, texts: Sequence[Text], rarity: Rarity
 ) -> list[dict[str, float] | None]:
     """Return the features of every text, None for one without content."""
-    pieces = dict.fromkeys([*question.variants, *(part for text in texts for part in (text.heading, *text.units) if part)])
+    parts = [part for text in texts for part in (text.heading, *text.units) if part]
+    pieces = dict.fromkeys([*question.variants, *parts])
     vectors = dict(zip(pieces, await embedder.embed(list(pieces)), strict=True))
     return await asyncio.to_thread(lambda: [_features(question, text, vectors, rarity) for text in texts])
-
-
-def _read(question: str, texts: Sequence[str], rarity: Rarity) -> tuple[Question, list[Text]]:
-    return read_question(question, rarity), [read_text(text) for text in texts]
 
 
 def _features(
@@ -123,10 +126,10 @@ def load_model(path: Path, fingerprint: str) -> Model:
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         fitted = data["embedder"]
-        kinds = {kind: _logistic(data["features"], values) for kind, values in data["kinds"].items()}
+        kinds = {kind: _logistic(data["kinds"][kind]) for kind in KINDS}
         rarity = Rarity({term: float(level) for level, terms in data["rarity"].items() for term in terms.split()})
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{path}: not a coefficients file; `crag fit-evaluator` writes one: {error}") from error
+        raise ConfigurationError(f"{path}: not a file that `crag fit-evaluator` writes: {error}") from error
     if fitted["fingerprint"] != fingerprint:
         raise ConfigurationError(
             f"{path}: fitted with embedder {fitted['name']} ({fitted['fingerprint']}), but the one in use is "
@@ -135,7 +138,6 @@ def load_model(path: Path, fingerprint: str) -> Model:
     return Model(rarity, kinds)
 
 
-def _logistic(names: Sequence[str], values: Mapping[str, Any]) -> Logistic:
-    return Logistic(
-        tuple(names), tuple(values["means"]), tuple(values["scales"]), tuple(values["weights"]), float(values["bias"])
-    )
+def _logistic(values: Mapping[str, Any]) -> Logistic:
+    names, means, scales, weights = (tuple(values[key]) for key in ("features", "means", "scales", "weights"))
+    return Logistic(names, means, scales, weights, float(values["bias"]))
