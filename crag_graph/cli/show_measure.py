@@ -40,8 +40,8 @@ async def measure_and_show(settings: Settings, files: Sequence[Path], *, as_json
     out = Console(highlight=False)
     out.print(_figures(rows))
     said = (
-        f"scored by {name(graders.identity)}; accuracy: a text counts as relevant at or above upper ({cut.upper:g}), where "
-        "it is trusted without a search; balanced: the mean of the accuracies of both labels"
+        f"scored by {name(graders.identity)}; accuracy: a text counts as relevant at or above upper ({cut.upper:g}), "
+        "where it is trusted without a search; balanced: the mean of the accuracies of both labels"
     )
     out.print(Text(said, style="dim"))
 
