@@ -14,7 +14,7 @@ from crag_graph.cli import print_json
 from crag_graph.cli.show_measure import name, progress, write
 from crag_graph.errors import InputError
 from crag_graph.factory import build_graders
-from crag_graph.measure.calibrating import SHIFT, Report, calibrate, check, yaml_fragment
+from crag_graph.measure.calibrating import SHIFT, Report, calibrate, yaml_fragment
 from crag_graph.measure.pairs import read_pairs
 from crag_graph.measure.plot import need_matplotlib, plot
 from crag_graph.settings import Settings, Thresholds
@@ -34,7 +34,6 @@ async def calibrate_and_show(
 ) -> None:
     """Calibrate, write what is asked for, and print the report."""
     pairs = read_pairs(path)
-    check(pairs)
     _check_writable(out)
     _check_writable(picture)
     if picture:
@@ -45,7 +44,7 @@ async def calibrate_and_show(
     if picture:
         await asyncio.to_thread(plot, report, picture)
     if out:
-        head = f"# Found by `crag calibrate` at cost {cost:g}: use it with --config, or copy the block into yours.\n"
+        head = f"# Found by `crag calibrate` at cost {cost:g}: copy this block into your config.\n"
         await asyncio.to_thread(write, out, head + yaml_fragment(report.settings))
     if as_json:
         print_json(report.plain())
@@ -74,9 +73,9 @@ def show(console: Console, report: Report, now: Thresholds, out: Path | None) ->
     for line in _doubts(report):
         console.print(line)
     if out:
-        console.print(Text(f"\nwritten to {out}: use it with --config {out}", style="dim"))
+        console.print(Text(f"\nWritten to {out}: copy its block into your config.", style="bold"))
     else:
-        console.print(Text("\nTo put them in force, paste:\n", style="bold"))
+        console.print(Text("\nTo put them in force, copy into your config:\n", style="bold"))
         console.print(Text(textwrap.indent(yaml_fragment(report.settings), "  ")), soft_wrap=True)
 
 

@@ -1,7 +1,7 @@
 """Labelled pairs from text that nobody has labelled: a person's own documents.
 
-A question is drawn from a sentence of a passage. One *fact* is taken out of it, a number or a name, and asked for with a
-third of the words that remain, two to four, in their order, behind a question word where the language has one here:
+A question is drawn from a sentence of a passage. One *fact* is taken out of it, a number or a name, and asked for with
+two to four of the words that remain (a third), in their order, behind a question word where the language has one here:
 
     The station has measured rain, wind, temperature and pressure since 12 May 1998.
     → When station wind pressure?
@@ -11,8 +11,8 @@ letters and digits. A sentence that opens with a pronoun gets the title in front
 loses its number, or a few characters.
 
 That passage is positive. The passages of the same document and those of other documents that rank highest for the
-question (BM25) are the hard and the easier negatives; where none shares a word, the nearest in the document. A passage that holds the sentence too, as overlapping
-chunks do, or the fact beside half of the words, might answer and is left out.
+question (BM25) are the hard and the easier negatives; where none shares a word, the nearest in the document. A passage
+that holds the sentence too, as overlapping chunks do, or the fact beside half of the words, may answer and is left out.
 
 Limits: these questions use the words of the document, while people use their own, so both labels are told apart more
 easily than in real life; they ask for facts, never for reasons or summaries; and a passage that answers in other words
@@ -218,9 +218,9 @@ def ask(sentence: str, title: str, language: str, common: frozenset[str], draw: 
         if len(word) > 1 and not first <= at < last and not common.issuperset(terms(word))
     ]
     needs_title = bool(title and _PRONOUN.match(sentence))
-    if len(content) < _FEWEST - needs_title:
+    if len(content) < _FEWEST:
         return None
-    count = min(max(round(_KEPT * len(content)), _FEWEST - needs_title), _MOST)
+    count = min(max(round(_KEPT * len(content)), _FEWEST), _MOST)
     kept = [content[at] for at in sorted(draw.sample(range(len(content)), count))]
     fact = " ".join(words[first:last])
     kind = 0 if _YEAR.fullmatch(fact) else 1 if fact[0].isdigit() else 2

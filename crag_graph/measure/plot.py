@@ -1,6 +1,5 @@
 """A picture of a calibration: what scores mean, where the labels lie, and what each cut-off would cost."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,10 @@ def need_matplotlib() -> None:
     Raises:
         ConfigurationError: matplotlib is not installed.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigurationError('--plot needs matplotlib: pip install "crag-graph[fit]", or leave --plot out')
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise ConfigurationError('--plot needs matplotlib: pip install "crag-graph[fit]"; or leave it out') from error
 
 
 def plot(report: Report, path: Path) -> None:

@@ -218,14 +218,17 @@ async def test_a_remembered_search_with_page_text_never_blocks_the_event_loop(ca
 
 
 async def test_what_is_remembered_can_be_shown_and_cleared(cache: WebCache, clock: Clock, tmp_path: Path) -> None:
-    await cached(Source(HIT).search, cache, "tavily").ainvoke("a secret plan")
+    path = tmp_path / "new" / "web.sqlite"
+    await cached(Source(Document("x" * 200_000)).search, cache, "tavily").ainvoke("a secret plan")
     clock.now += 1
     await cached(Source(HIT, HIT).search, cache, "wikipedia").ainvoke("falcon")
     newest, oldest = cache.entries()
     assert (newest.provider, newest.asked, newest.stored) == ("wikipedia", "falcon", clock.now)
     assert (oldest.provider, oldest.asked, oldest.expired) == ("tavily", "a secret plan", False)
-    assert newest.chars > oldest.chars > 0
+    assert oldest.chars > 200_000 > newest.chars > 0
+    before = path.stat().st_size
     assert cache.clear("tavily") == 1
+    assert path.stat().st_size < before - 100_000
     assert b"a secret plan" not in b"".join(file.read_bytes() for file in (tmp_path / "new").iterdir())
     assert [entry.provider for entry in cache.entries()] == ["wikipedia"]
     assert cache.clear() == 1
