@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 
 from crag_graph.errors import GenerationError
+from crag_graph.rules.compound import split_question
 from crag_graph.state import Turn
 
 _TOKEN = re.compile(r"[\"“„«「][^\"“”„«»「」]+[\"”“»」]|[^\s\"“”„«»「」]+")
@@ -18,12 +19,12 @@ _RECENT = re.compile(
 )
 _STOP = frozenset(
     (
-        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it "
-        "its me my of on or our s she should so t than that the their them then there these they this those to was we "
-        "were what when where which who whom whose why will with would you your "
-        "about after again all also am any because before between both during each few further get give had having here "
-        "him himself how's itself just let like many me mean more most much no nor not off only other out over own "
-        "please same shall some such tell than there's through too under until up very want what's who's while us "
+        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is "
+        "it its me my of on or our s she should so t than that the their them then there these they this those to was "
+        "we were what when where which who whom whose why will with would you your "
+        "about after again all also am any because before between both during each few further get give had having "
+        "here him himself how's itself just let like many me mean more most much no nor not off only other out over "
+        "own please same shall some such tell than there's through too under until up very want what's who's while us "
         "der die das den dem des ein eine einen einem einer und oder ist sind war waren wird werden wurde wurden hat "
         "haben wie was wer wo wann warum welche welcher welches welchen in im an am auf aus bei mit nach von vom zu "
         "zum zur für über unter es er sie ich man nicht auch als dass kann "
@@ -75,6 +76,10 @@ class KeywordsRewriter:
                     return f"{question.strip()} {' '.join(missing[: self._max_terms])}"
         return question
 
+    async def decompose(self, question: str) -> list[str]:
+        """Return the parts of a compound question, split by rule; the question itself, if it has but one."""
+        return split_question(question)
+
     def _queries(self, question: str) -> Iterator[str]:
         line = " ".join(question.split())
         terms = _content(line)
@@ -92,14 +97,14 @@ def _content(text: str) -> list[str]:
     found: list[str] = []
     for words in _runs(text):
         term = " ".join(words)
-        if len(words) > 1 or term[:1] in "\"“„«「" or not _is_function_word(term):
+        if len(words) > 1 or term[:1] in '"“„«「' or not _is_function_word(term):
             found.append(term)
     return list({_normal(term): term for term in reversed(found)}.values())[::-1]
 
 
 def _names(text: str) -> list[str]:
     """Return the names and quoted strings of a text."""
-    return [term for term in _content(text) if term[:1] in "\"“„«「" or any(c.isupper() for c in term)]
+    return [term for term in _content(text) if term[:1] in '"“„«「' or any(c.isupper() for c in term)]
 
 
 def _runs(text: str) -> Iterator[list[str]]:
@@ -112,21 +117,21 @@ def _runs(text: str) -> Iterator[list[str]]:
         links = bool(run) and word.lower() in _LINKS and _is_name(ahead) and not ends[i]
         if _is_name(word) or links or (run and word[0].isdigit()):
             run.append(word)
-            if not ends[i]:
-                continue
-            word = ""
+            if ends[i]:
+                yield run
+                run = []
+            continue
         if run:
             yield run
             run = []
-        if word:
-            yield [word]
+        yield [word]
     if run:
         yield run
 
 
 def _strip(token: str) -> str:
     """Return a token without punctuation around it; quoted strings keep their quotes."""
-    return token if token[0] in "\"“„«「" and len(token) > 2 else token.strip(_EDGES)
+    return token if token[0] in '"“„«「' and len(token) > 2 else token.strip(_EDGES)
 
 
 def _is_name(word: str) -> bool:
@@ -139,12 +144,12 @@ def _is_function_word(word: str) -> bool:
 
 def _weight(term: str) -> tuple[int, int]:
     """Rank what a query must not lose: names, quotes and numbers first, then long words."""
-    is_fixed = term[:1] in "\"“„«「" or any(c.isupper() or c.isdigit() for c in term)
+    is_fixed = term[:1] in '"“„«「' or any(c.isupper() or c.isdigit() for c in term)
     return int(is_fixed), len(term)
 
 
 def _normal(query: str) -> str:
-    return " ".join(word for token in query.casefold().split() if (word := token.strip(_EDGES + "\"“”„«»「」")))
+    return " ".join(word for token in query.casefold().split() if (word := token.strip(_EDGES + '"“”„«»「」')))
 
 
 def _cut(query: str, limit: int) -> str:

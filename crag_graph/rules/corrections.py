@@ -1,7 +1,7 @@
 """What a corrective round does, and what happens when no round is left.
 
-The settings list the actions for an *ambiguous* and for an *incorrect* verdict; a *correct* one whose evidence fell short
-all the same is treated as ambiguous. Of the listed actions a round takes
+The settings list the actions for an *ambiguous* and for an *incorrect* verdict; a *correct* one whose evidence fell
+short all the same is treated as ambiguous. Of the listed actions a round takes
 
 - *web* unless the web is off, or failed earlier in this run;
 - *decompose* in the first round only: the parts of a question do not change. That round looks the parts up in the index
@@ -27,9 +27,8 @@ asked, or the model answers from memory, as the settings say. Every round counts
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from crag_graph.state import Verdict
+from crag_graph.state import Action, Verdict
 
-Action = Literal["web", "requery", "decompose"]
 Listed = Mapping[Literal["ambiguous", "incorrect"], Sequence[Action]]
 
 LISTED: Listed = {"ambiguous": ("requery", "web"), "incorrect": ("decompose", "web")}  # an example
