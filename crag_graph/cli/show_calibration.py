@@ -20,10 +20,10 @@ from crag_graph.measure.plot import need_matplotlib, plot
 from crag_graph.settings import Settings, Thresholds
 
 MEANS = {
-    "upper": "at or above: correct, answered without a search",
-    "lower": "below: incorrect, the document is thrown away",
-    "keep": "strips below are dropped",
-    "sufficient": "one strip must reach it, unless the verdict is correct",
+    "upper": "documents: at or above, correct",
+    "lower": "documents: below, thrown away",
+    "keep": "strips: below, dropped",
+    "sufficient": "strips: one must reach it",
 }
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT = 50, 3  # of a histogram, in characters
@@ -142,12 +142,12 @@ def _trade_off(report: Report) -> Table:
 
 def _doubts(report: Report) -> list[Text]:
     if report.is_calibrated:
-        meaning = "already calibrated on these pairs: a map of the scores would not help"
+        meaning = "already calibrated on these pairs, a score can be read as a probability"
     else:
-        meaning = "on these pairs the scores are no probabilities; the cut-offs do not need them to be"
+        meaning = "on these pairs a score is no probability; the cut-offs do not need it to be one"
     up, down = report.changing["up"], report.changing["down"]
     lines = [
-        f"Calibration error {report.ece_before:.3f}, held out after an isotonic map {report.ece_after:.3f}: {meaning}.",
+        f"Calibration error {report.ece_before:.3f}, held out after isotonic fit {report.ece_after:.3f}: {meaning}.",
         f"If all scores moved by +{SHIFT:.2f}, {up} of {report.questions} questions would change their verdict; "
         f"by -{SHIFT:.2f}, {down}.",
         "False correct: questions whose useless texts alone would be called correct. Needless search: questions with a "

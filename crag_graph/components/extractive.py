@@ -19,8 +19,10 @@ class ExtractiveGenerator:
     def __init__(self, max_passages: int) -> None:
         self._max_passages = max_passages
 
-    async def generate(self, question: str, evidence: Sequence[Evidence]) -> AsyncIterator[str]:
-        """Yield an opening line, then one quote per passage, best first, each ending in its `[n]`.
+    async def generate(
+        self, question: str, evidence: Sequence[Evidence], missing: Sequence[str] = ()
+    ) -> AsyncIterator[str]:
+        """Yield an opening line, one quote per passage, best first, each ending in its `[n]`, then what is missing.
 
         Raises:
             GenerationError: there is nothing to quote.
@@ -32,6 +34,8 @@ class ExtractiveGenerator:
         yield "The documents say:\n"
         for item in ranked[: self._max_passages]:
             yield f"\n- “{_quotable(_nearest(wanted, item['passage']))}” [{item['number']}]"
+        for part in missing:
+            yield f"\n\nNothing was found for: {part}"
 
 
 def _nearest(wanted: set[str], passage: str) -> str:

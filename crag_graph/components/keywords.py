@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import date
 
 from crag_graph.errors import GenerationError
+from crag_graph.rules.compound import split_question
 from crag_graph.state import Turn
 
 _TOKEN = re.compile(r"[\"“„«「][^\"“”„«»「」]+[\"”“»」]|[^\s\"“”„«»「」]+")
@@ -89,6 +90,10 @@ class KeywordsRewriter:
                 if missing:
                     return f"{question.strip()} {' '.join(missing[: self._max_terms])}"
         return question
+
+    async def decompose(self, question: str) -> list[str]:
+        """Return the parts of a compound question, split by rule; the question itself, if it has but one."""
+        return split_question(question)
 
     def _queries(self, question: str) -> Iterator[str]:
         line = " ".join(question.split())

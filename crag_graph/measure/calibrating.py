@@ -88,7 +88,7 @@ class Report:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the scores can be read as probabilities on data like these, and a map would not help."""
+        """Whether a score can be read as a probability on data like these, or no map would make it more of one."""
         return self.ece_before <= _CALIBRATED or self.ece_after >= self.ece_before
 
     def plain(self) -> dict[str, Any]:

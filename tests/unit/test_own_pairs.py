@@ -1,21 +1,23 @@
 """Labelled pairs from text that nobody has labelled."""
 
 import doctest
+import random
 from collections import Counter
 
 import pytest
 from langchain_core.documents import Document
 
+from crag_graph.components.tokens import terms
 from crag_graph.errors import InputError
 from crag_graph.load import load_settings
 from crag_graph.measure import own_pairs as module
-from crag_graph.measure.own_pairs import own_pairs, read_passages
+from crag_graph.measure.own_pairs import ask, own_pairs, read_passages
 from crag_graph.measure.pairs import Pair
 
 pytestmark = pytest.mark.anyio
 SETTINGS = load_settings("offline", {})
 PUMP = [
-    "The centrifugal pump in hall seven weighs 312 kilograms without its bronze impeller. Maintenance is due in spring.",
+    "The centrifugal pump in hall seven weighs 312 kilograms without its bronze impeller. Service is due in spring.",
     "Technicians from Rotterdam balance the bronze impeller twice. They log the vibration of both bearings.",
     "Lubricant for both bearings comes in sealed cartridges. A cartridge lasts 4000 hours of continuous running.",
 ]
@@ -59,11 +61,12 @@ def test_every_question_has_its_passage_hard_negatives_from_its_document_and_oth
     assert of_kind(rows, "neighbour")
 
 
-def test_a_question_asks_for_what_it_does_not_say():
-    for place, asked in module._Corpus(CORPUS).questions(module.random.Random(0)):
-        assert asked.fact not in asked.text
-        assert asked.sentence in CORPUS[place if place > 1 else place].page_content or asked.sentence
-        assert len(asked.text.split()) <= 8
+@pytest.mark.parametrize("seed", range(20))
+def test_a_question_holds_words_of_its_sentence_but_not_the_fact_it_asks_for(seed):
+    asked = ask(PUMP[0], "Pump", "en", frozenset(), random.Random(seed))
+    assert asked.fact in PUMP[0]
+    assert asked.fact not in asked.text
+    assert 2 <= len(asked.terms & {*terms(PUMP[0])}) <= 4
 
 
 def test_the_same_seed_gives_the_same_pairs_and_another_one_others():
