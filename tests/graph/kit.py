@@ -124,6 +124,7 @@ def graph_of(
     rewriter: Rewriter | None = None,
     writer: Writer | None = None,
     fallback: Writer | None = None,
+    unsupported: Writer | None = None,
     settings: dict[str, Any] | None = None,
 ):
     """Compile the graph over scripted components; documents and web are lists, errors, functions or `Found`s."""
@@ -140,6 +141,7 @@ def graph_of(
         strip_filter=strips or Scorer(otherwise=1.0),
         generator=writer or Writer(),
         fallback=fallback or Writer(["Quoted [1]."]),
+        unsupported=unsupported,
     )
     return compile_graph(Settings.model_validate(settings or {}), kit)
 
