@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+PLACES = {"internal": "the index", "web": "the web"}
 COLOURS = {"correct": "green", "ambiguous": "yellow", "incorrect": "red"}
 
 
@@ -45,8 +46,13 @@ def _explanation(trace: dict[str, Any]) -> Group:
         parts.append(Text.assemble(("searched as: ", "bold"), trace["standalone_question"]))
     if trace["documents"]:
         parts.append(_documents(trace["documents"]))
+    for number, part in enumerate(trace["parts"], 1):
+        found = f"found in {PLACES[part['where']]}" if part["answered"] else "found nowhere"
+        parts.append(Text.assemble((f"part {number}: ", "bold"), part["question"], (f"  {found}", "dim")))
     for number, query in enumerate(trace["web_queries"], 1):
-        parts.append(Text.assemble((f"web query {number}: ", "bold"), query))
+        parts.append(Text.assemble((f"query {number}: ", "bold"), query))
+    if trace["human"]:
+        parts.append(Text.assemble(("a person: ", "bold"), trace["human"]))
     if trace["web_docs"]:
         parts.append(_web_docs(trace["web_docs"]))
     if trace["strips"]:
