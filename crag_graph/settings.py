@@ -6,11 +6,13 @@ variable that holds one.
 """
 
 import math
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from crag_graph.state import Action
+from crag_graph.web_settings import PageSettings, SearxngSettings, WebCacheSettings, WikipediaSettings
 
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -18,6 +20,7 @@ Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 StripMode = Literal["windows", "sentence", "excerpt", "fixed", "selection"]
 IMPORT_PATH = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATH)]
+WEB_SOURCES = ("tavily", "wikipedia", "searxng", "folder")
 
 
 class Section(BaseModel):
@@ -27,6 +30,17 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
+class Calibration(Section):
+    """What cut-offs were calibrated for, as `crag calibrate` writes it; all null: nobody says."""
+
+    evaluator: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    data: str | None = None
+    date: str | None = None
+    rows: str | None = None
+
+
 class Thresholds(Section):
     """The cut-offs of one evaluator, on its own scale; inside the program always in [0, 1]."""
 
@@ -34,6 +48,7 @@ class Thresholds(Section):
     lower: Unit
     keep: Unit
     sufficient: Unit
+    calibration: Calibration = Calibration()
 
     @model_validator(mode="before")
     @classmethod
@@ -90,6 +105,43 @@ class LocalThresholds(Thresholds):
     keep: Unit = 0.1
     sufficient: Unit = 0.3
     coefficients: str | None = None
+
+
+class CrossEncoderThresholds(Thresholds):
+    """A sequence-classification model, what its outputs mean, and its cut-offs."""
+
+    upper: Unit = 0.8
+    lower: Unit = 0.1
+    keep: Unit = 0.1
+    sufficient: Unit = 0.5
+    model: str = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    activation: Literal["sigmoid", "softmax", "none"] = "sigmoid"
+    output_scale: Literal["unit", "signed"] = "unit"
+    label: str | None = None
+    layout: Literal["pair", "joined"] = "pair"
+    max_tokens: Annotated[int, Field(ge=32, le=32_768)] = 512
+    batch_size: Count = 16
+
+
+class NliThresholds(Thresholds):
+    """A model for natural language inference, and its cut-offs."""
+
+    upper: Unit = 0.8
+    lower: Unit = 0.2
+    keep: Unit = 0.2
+    sufficient: Unit = 0.5
+    model: str = "cross-encoder/nli-MiniLM2-L6-H768"
+    max_tokens: Annotated[int, Field(ge=32, le=32_768)] = 512
+    batch_size: Count = 16
+
+
+class SimilarityThresholds(Thresholds):
+    """The cut-offs of the cosine of question and text; they hold for the local embedder."""
+
+    upper: Unit = 0.85
+    lower: Unit = 0.65
+    keep: Unit = 0.65
+    sufficient: Unit = 0.75
 
 
 class CustomThresholds(Thresholds):
@@ -202,19 +254,21 @@ class PrefilterSettings(Section):
 class EvaluatorSettings(Section):
     """Who scores the documents, and how the scores become a verdict."""
 
-    use: Literal["llm", "local"] | ImportPath = "llm"
+    use: Literal["llm", "local", "cross_encoder", "nli", "similarity"] | ImportPath = "llm"
     aggregate: Literal["max", "mean", "top1"] = "max"
     llm: LlmThresholds = LlmThresholds()
     local: LocalThresholds = LocalThresholds()
+    cross_encoder: CrossEncoderThresholds = CrossEncoderThresholds()
+    nli: NliThresholds = NliThresholds()
+    similarity: SimilarityThresholds = SimilarityThresholds()
     custom: CustomThresholds = CustomThresholds()
     prefilter: PrefilterSettings = PrefilterSettings()
 
     @property
     def thresholds(self) -> Thresholds:
         """The cut-offs of the evaluator in use."""
-        if self.use == "llm":
-            return self.llm
-        return self.local if self.use == "local" else self.custom
+        found: Thresholds = getattr(self, self.use, self.custom)
+        return found
 
 
 class KeywordsSettings(Section):
@@ -250,13 +304,38 @@ class FolderSettings(Section):
 class WebSettings(Section):
     """Where to look when the index falls short."""
 
-    use: Literal["tavily", "folder", "off"] | ImportPath = "tavily"
+    use: str | tuple[str, ...] = "tavily"
+    merge: bool = False
+    prefer: tuple[str, ...] = ()
     max_results: Annotated[int, Field(ge=1, le=20)] = 5
     allow_domains: tuple[str, ...] = ()
     deny_domains: tuple[str, ...] = ()
     approve: bool = False
     tavily: TavilySettings = TavilySettings()
+    wikipedia: WikipediaSettings = WikipediaSettings()
+    searxng: SearxngSettings = SearxngSettings()
     folder: FolderSettings = FolderSettings()
+    pages: PageSettings = PageSettings()
+    cache: WebCacheSettings = WebCacheSettings()
+
+    @field_validator("use")
+    @classmethod
+    def _check_use(cls, use: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        names = (use,) if isinstance(use, str) else use
+        for name in names:
+            if use != "off" and name not in WEB_SOURCES and not re.fullmatch(IMPORT_PATH, name):
+                known = ", ".join(WEB_SOURCES)
+                raise ValueError(f"{name!r} is no web source: write {known}, package.module:name, or off alone")
+        if not names:
+            raise ValueError("the list is empty: name a source, or write off")
+        return use
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources in the order they are asked; none when the web is off."""
+        if isinstance(self.use, str):
+            return () if self.use == "off" else (self.use,)
+        return self.use
 
     @model_validator(mode="before")
     @classmethod

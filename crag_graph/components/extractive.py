@@ -10,6 +10,7 @@ from crag_graph.state import Evidence
 
 _UNITS = 3  # sentences quoted of one passage at most
 _MARKER = re.compile(r"\[(\d+)\]")
+_HEADING = re.compile(r"#{1,6}\s+")
 
 
 class ExtractiveGenerator:
@@ -48,6 +49,6 @@ def _nearest(wanted: set[str], passage: str) -> str:
 
 
 def _quotable(text: str) -> str:
-    """Keep a quote inside its bullet, and its own bracketed numbers from reading as our citations."""
-    lines = (_MARKER.sub(r"(\1)", line.rstrip()) for line in text.strip().splitlines())
+    """Keep a quote inside its bullet, without heading marks, and its own numbers from reading as our citations."""
+    lines = (_MARKER.sub(r"(\1)", _HEADING.sub("", line.strip())) for line in text.strip().splitlines())
     return "\n  ".join(line for line in lines if line)

@@ -11,7 +11,8 @@ from crag_graph.policy import policy
 from crag_graph.resources import resource
 from crag_graph.settings import RunContext, Settings
 
-PROFILES = ["default", "offline", "ollama", "openai", "production"]
+PAPER = {"popqa": (0.795, 0.005), "pubhealth": (0.75, 0.045), "arc": (0.75, 0.045), "biography": (0.975, 0.045)}
+PROFILES = ["default", "offline", "ollama", "openai", "production", *(f"paper-{name}" for name in PAPER)]
 
 
 def flat(data, prefix=""):
@@ -39,6 +40,17 @@ def test_every_shipped_profile_loads(profile):
     assert load(profile, {}).profile == profile
 
 
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_cut_offs_are_converted_from_its_scale(name):
+    settings = load_settings(f"paper-{name}", {})
+    upper, lower = PAPER[name]
+    for cut in (settings.evaluator.llm, settings.evaluator.cross_encoder):
+        assert (cut.upper, cut.lower, cut.keep) == pytest.approx((upper, lower, 0.25))
+    assert policy(settings).keep == pytest.approx(0.25)
+    assert policy(settings).max_strips == 5
+    assert settings.evaluator.cross_encoder.output_scale == "signed"
+
+
 def test_without_a_config_the_key_decides_the_profile():
     assert load(environ={}).profile == "offline"
     assert load(environ={"OPENAI_API_KEY": "  "}).profile == "offline"
@@ -47,6 +59,7 @@ def test_without_a_config_the_key_decides_the_profile():
 
 
 OTHER = {bool: "true", int: "3", float: "0.5", str: "other", list: "[a.example]", type(None): "other"}
+EVALUATORS = ("llm", "local", "cross_encoder", "nli", "similarity", "custom")
 SPECIAL = (
     {
         "embeddings.use": "openai",
@@ -56,7 +69,7 @@ SPECIAL = (
         "retrieve.use": "bm25",
         "evaluator.use": "my.module:thing",
         "evaluator.aggregate": "mean",
-    "evaluator.prefilter.use": "local",
+        "evaluator.prefilter.use": "local",
         "rewriter.use": "keywords",
         "rewriter.max_chars": "300",
         "web.use": "off",
@@ -64,6 +77,10 @@ SPECIAL = (
         "corrections.incorrect": "[decompose]",
         "corrections.on_insufficient": "ask",
         "web.tavily.search_depth": "advanced",
+        "web.wikipedia.full_pages": "2",
+        "web.wikipedia.max_chars": "500",
+        "web.pages.max_chars": "500",
+        "web.pages.ports": "[8080]",
         "refine.filter": "evaluator",
         "refine.mode": "sentence",
         "refine.window": "4",
@@ -75,8 +92,12 @@ SPECIAL = (
         "ingest.chunk_chars": "500",
         "llm.structured_output": "json_text",
     }
-    | {f"evaluator.{name}.{cut}": "0.35" for name in ("llm", "local", "custom") for cut in ("upper", "sufficient")}
-    | {f"evaluator.{name}.{cut}": "0.05" for name in ("llm", "local", "custom") for cut in ("lower", "keep")}
+    | {f"evaluator.{name}.{cut}": "0.35" for name in EVALUATORS for cut in ("upper", "sufficient")}
+    | {f"evaluator.{name}.{cut}": "0.05" for name in EVALUATORS for cut in ("lower", "keep")}
+    | {f"evaluator.{name}.max_tokens": "64" for name in ("cross_encoder", "nli")}
+    | {"evaluator.similarity.upper": "0.7"}
+    | {"evaluator.cross_encoder.activation": "none", "evaluator.cross_encoder.output_scale": "signed"}
+    | {"evaluator.cross_encoder.layout": "joined"}
 )
 
 
