@@ -110,7 +110,7 @@ class _Build:
     def components(self) -> Components:
         settings = self._settings
         web, web_off = self._web()
-        evaluator = self._evaluator(settings.evaluator.use)
+        evaluator = by_use = self._evaluator(settings.evaluator.use)
         strip_filter = evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter()
         rewriter = self._rewriter()
         if settings.evaluator.use == "llm" and settings.evaluator.llm.one_pass:
@@ -125,6 +125,7 @@ class _Build:
             strip_filter=strip_filter,
             generator=self._generator(),
             fallback=self._extractive(),
+            web_evaluator=by_use if settings.evaluator.use in ("local", "similarity") else None,
             unsupported=self._unsupported(),
             notices=lambda: [*self._index.warnings, *([stale] if stale else [])],
             prompts=tuple(prompt.id for prompt in self._prompts),

@@ -53,7 +53,7 @@ def _part(part: Part, strips: list[Document], number: int) -> dict[str, Any]:
 
 
 def _web(document: Document) -> dict[str, Any]:
-    keys = ("title", "url", "date", "provider")
+    keys = ("title", "url", "date", "provider", "grade")
     return {"id": document.id, **{key: document.metadata.get(key) for key in keys}}
 
 

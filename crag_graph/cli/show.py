@@ -75,10 +75,11 @@ def _documents(documents: list[dict[str, Any]]) -> Table:
 
 def _web_docs(documents: list[dict[str, Any]]) -> Table:
     table = Table(title="Found on the web", title_justify="left", expand=True)
+    table.add_column("score", justify="right", no_wrap=True)
     table.add_column("title", ratio=3)
     table.add_column("address", ratio=4)
     for item in documents:
-        table.add_row(escape(item["title"] or ""), escape(item["url"] or ""))
+        table.add_row(_score(item["grade"]), escape(item["title"] or ""), escape(item["url"] or ""))
     return table
 
 

@@ -125,6 +125,7 @@ def graph_of(
     writer: Writer | None = None,
     fallback: Writer | None = None,
     unsupported: Writer | None = None,
+    web_grader: Any = None,
     settings: dict[str, Any] | None = None,
 ):
     """Compile the graph over scripted components; documents and web are lists, errors, functions or `Found`s."""
@@ -142,6 +143,7 @@ def graph_of(
         generator=writer or Writer(),
         fallback=fallback or Writer(["Quoted [1]."]),
         unsupported=unsupported,
+        web_evaluator=web_grader,
     )
     return compile_graph(Settings.model_validate(settings or {}), kit)
 
