@@ -104,13 +104,9 @@ async def _index(settings: Settings) -> list[Finding]:
 
 async def _components(settings: Settings) -> list[Finding]:
     kit = build_components(settings)
-    web = (
-        Finding("web", "on", ", ".join(settings.web.sources))
-        if kit.web
-        else Finding(
-            "web", "off", kit.web_off, "answers come from the index alone until this is mended, or set web.use to off"
-        )
-    )
+    mend = "until this is mended answers come from the index alone; web.use: off says it is meant"
+    sources = ", ".join(settings.web.sources)
+    web = Finding("web", "on", sources) if kit.web else Finding("web", "off", kit.web_off, mend)
     return [
         Finding("evaluator", "on", settings.evaluator.use),
         Finding("rewriter", "on", settings.rewriter.use),

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+PLACES = {"internal": "the index", "web": "the web"}
 COLOURS = {"correct": "green", "ambiguous": "yellow", "incorrect": "red"}
 
 
@@ -53,8 +54,13 @@ def _explanation(trace: dict[str, Any]) -> Group:
         parts.append(Text.assemble(("searched as: ", "bold"), trace["standalone_question"]))
     if trace["documents"]:
         parts.append(_documents(trace["documents"]))
+    for number, part in enumerate(trace["parts"], 1):
+        found = f"found in {PLACES[part['where']]}" if part["answered"] else "found nowhere"
+        parts.append(Text.assemble((f"part {number}: ", "bold"), part["question"], (f"  {found}", "dim")))
     for number, query in enumerate(trace["web_queries"], 1):
-        parts.append(Text.assemble((f"web query {number}: ", "bold"), query))
+        parts.append(Text.assemble((f"query {number}: ", "bold"), query))
+    if trace["human"]:
+        parts.append(Text.assemble(("a person: ", "bold"), trace["human"]))
     if trace["web_docs"]:
         parts.append(_web_docs(trace["web_docs"]))
     if trace["strips"]:
@@ -77,10 +83,11 @@ def _documents(documents: list[dict[str, Any]]) -> Table:
 
 def _web_docs(documents: list[dict[str, Any]]) -> Table:
     table = Table(title="Found on the web", title_justify="left", expand=True)
+    table.add_column("score", justify="right", no_wrap=True)
     table.add_column("title", ratio=3)
     table.add_column("address", ratio=4)
     for item in documents:
-        table.add_row(escape(item["title"] or ""), escape(item["url"] or ""))
+        table.add_row(_score(item["grade"]), escape(item["title"] or ""), escape(item["url"] or ""))
     return table
 
 

@@ -1,4 +1,4 @@
-"""The generator that asks a model: it streams, cites `[n]`, and abstains when the evidence does not answer."""
+"""Generators that ask a model: from evidence, streaming and citing `[n]`; or, where that is asked for, from memory."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -36,6 +36,25 @@ class LlmGenerator:
             yield piece
         if not said:
             raise GenerationError("the model thought, but did not answer", component="generator", transient=True)
+
+
+class UnsupportedGenerator:
+    """Answers from what the model remembers; whoever uses it marks the answer as not grounded."""
+
+    def __init__(self, model: Model, prompt: Prompt) -> None:
+        self._model = model
+        self._prompt = prompt
+
+    async def generate(
+        self,
+        question: str,
+        evidence: Sequence[Evidence],  # noqa: ARG002 - there is none
+        missing: Sequence[str] = (),  # noqa: ARG002
+    ) -> AsyncIterator[str]:
+        """Yield the answer in pieces; `ABSTAIN` alone says that the model does not know."""
+        messages = self._prompt.messages(question=question, abstain=ABSTAIN)
+        async for piece in past_thinking(self._model.stream(messages, GenerationError, "generator")):
+            yield piece
 
 
 async def past_thinking(pieces: AsyncIterator[str]) -> AsyncIterator[str]:

@@ -54,9 +54,8 @@ def _check_input(state: CragState) -> None:
     question, history = state.get("question"), state.get("history") or []
     if not isinstance(question, str) or is_blank(question):
         raise InputError("the question is blank or no text: write what you want to know")
-    if not isinstance(history, list) or not all(
-        isinstance(turn, dict) and {"role", "content"} <= turn.keys() for turn in history
-    ):
+    turns = history if isinstance(history, list) else [None]
+    if not all(isinstance(turn, dict) and {"role", "content"} <= turn.keys() for turn in turns):
         raise InputError('history must be a list of {"role": "user" or "assistant", "content": "..."}')
 
 

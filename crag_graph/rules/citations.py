@@ -1,9 +1,9 @@
 """What an answer may cite: the numbers that were sent, and the URLs that stand in the evidence.
 
-An invented `[7]` or URL is removed, and said so. Spellings such as `[Source 1]`, `[^1]`, `[1-2]` or `【1】` are read as what
-they mean. Sources count from 1, so `[0, 1]` is no citation but part of the text. The rule works on pieces as they stream,
-and gives the same text whatever the pieces are: what may still turn into a citation or a URL is held back until it is
-decided.
+An invented `[7]` or URL is removed, and said so. Spellings such as `[Source 1]`, `[^1]`, `[1-2]` or `【1】` are read as
+what they mean. Sources count from 1, so `[0, 1]` is no citation but part of the text. The rule works on pieces as they
+stream, and gives the same text whatever the pieces are: what may still turn into a citation or a URL is held back until
+it is decided.
 
 >>> citations = Citations(count=2, evidence="see https://a.example/x")
 >>> "".join([*map(citations.push, ["It flew [1", ", 7] in 2019 [9].", " https://b.example/"]), citations.finish()])
