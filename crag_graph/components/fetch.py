@@ -18,7 +18,7 @@ from crag_graph.components.search.service import user_agent
 from crag_graph.errors import SearchError
 from crag_graph.rules.address import is_public
 from crag_graph.rules.query import canonical_url
-from crag_graph.web_settings import PageSettings
+from crag_graph.settings import PageSettings
 
 if TYPE_CHECKING:
     import httpx

@@ -24,7 +24,7 @@ from crag_graph.components.search.page_text import with_page_text
 from crag_graph.errors import SearchError
 from crag_graph.notices import noticed
 from crag_graph.protocols import Search
-from crag_graph.web_settings import PageSettings
+from crag_graph.settings import PageSettings
 from tests.servers.page_server import Answer, PageServer, dripping, dropped, endless, html, moved, raw
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ import pytest
 
 from crag_graph.components.search.searxng import SearxngSearch
 from crag_graph.errors import ConfigurationError, SearchError
-from crag_graph.settings import WebSettings
-from crag_graph.web_settings import SearxngSettings
+from crag_graph.settings import SearxngSettings, WebSettings
 from tests.servers.searxng_server import SearxngServer, found, hit, refused
 from tests.servers.tavily_server import answer, black_hole, dropped, raw
 

@@ -21,8 +21,7 @@ from crag_graph.components.web_cache import WebCache, cached, cached_pages
 from crag_graph.errors import ConfigurationError, SearchError
 from crag_graph.notices import noticed
 from crag_graph.protocols import Search
-from crag_graph.settings import WebSettings
-from crag_graph.web_settings import PageSettings, WikipediaSettings
+from crag_graph.settings import PageSettings, WebSettings, WikipediaSettings
 from tests.servers.page_server import PageServer, html
 from tests.servers.wikipedia_server import Article, WikipediaServer
 

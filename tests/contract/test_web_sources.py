@@ -14,8 +14,7 @@ from crag_graph.components.search.tavily import TavilySearch
 from crag_graph.errors import SearchError
 from crag_graph.notices import notice, noticed
 from crag_graph.protocols import Search
-from crag_graph.settings import TavilySettings, WebSettings
-from crag_graph.web_settings import SearxngSettings
+from crag_graph.settings import SearxngSettings, TavilySettings, WebSettings
 from tests.servers import searxng_server as searx
 from tests.servers import tavily_server as tavily
 from tests.servers.searxng_server import SearxngServer

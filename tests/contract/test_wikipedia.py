@@ -10,8 +10,7 @@ import pytest
 from crag_graph.components.search.wikipedia import WikipediaSearch
 from crag_graph.errors import ConfigurationError, SearchError
 from crag_graph.notices import noticed
-from crag_graph.settings import WebSettings
-from crag_graph.web_settings import WikipediaSettings
+from crag_graph.settings import WebSettings, WikipediaSettings
 from tests.servers.tavily_server import answer, black_hole, dropped, raw, refused
 from tests.servers.wikipedia_server import Article, WikipediaServer, api_error
 

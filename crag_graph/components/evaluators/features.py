@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from crag_graph.components.evaluators.questions import CONTENT, NUMBER, WORD, Question, Rarity
+from crag_graph.components.evaluators.questions import CONTENT, NAME_LINKS, NUMBER, WORD, Question, Rarity
 from crag_graph.components.tokens import terms
 from crag_graph.rules.strips import units
 
@@ -223,8 +223,8 @@ def _offers(question: Question, unit: str) -> float:
 def _subject(question: Question, text: Text) -> float:
     """Compare the one name that a question asks for with heading and text, from 1 (it is) to -2 (it is another).
 
-    "X (painter)" is a namesake of X, and "Y X" may be another person; any other heading with more words than the name
-    may be that of a part of the thing's own pages.
+    "X (painter)" is a namesake of X. Of a person, a heading with some of the name is most likely someone else's; of a
+    thing, it may be that of a part of its own pages.
     """
     name = question.one_terms
     if not name:
@@ -234,12 +234,11 @@ def _subject(question: Question, text: Text) -> float:
         return 1.0
     if any(part.startswith(f"{wanted} (") for part in parts):
         return -1.2
-    is_longer = _holds(text.heading_terms, name)
-    if is_longer and question.asked == "who":
-        return -0.5
-    if any(_holds(unit, name) for unit in text.unit_terms):
+    is_in_text = any(_holds(unit, name) for unit in text.unit_terms)
+    is_near = not set(text.heading_terms).isdisjoint(set(name) - NAME_LINKS)
+    if is_in_text and not (is_near and question.asked == "who"):
         return 1.0 if text.unit_terms[0][: len(name)] == name else 0.0
-    if is_longer:
+    if is_in_text or _holds(text.heading_terms, name):
         return -0.5
     return -2.0 if text.heading else -1.0
 

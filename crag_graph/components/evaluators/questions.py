@@ -39,7 +39,7 @@ _FOR_ONE = re.compile(
     r"(?:the\s+|an?\s+)?(?P<name>[^?!]+?)[\s?.!]*$",
     re.IGNORECASE,
 )
-_NAME_LINKS = frozenset("of the and de da do dos del della la le van von der den y e und et al bin ibn".split())
+NAME_LINKS = frozenset("of the and de da do dos del della la le van von der den y e und et al bin ibn".split())
 CONTENT = 0.45  # rarity from which a term is content
 
 
@@ -108,7 +108,7 @@ def _one_name(text: str) -> str:
     if not found:
         return ""
     words = re.sub(r"\([^)]*\)", "", found["name"]).split()
-    is_name = all(not word[0].islower() or word in _NAME_LINKS for word in words)
+    is_name = all(not word[0].islower() or word in NAME_LINKS for word in words)
     is_owner = any(word.endswith(("'s", "’s", "s'", "s’")) for word in words)
     return found["name"] if words and words[0][0].isupper() and is_name and not is_owner else ""
 

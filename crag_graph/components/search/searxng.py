@@ -10,7 +10,7 @@ from crag_graph.components.search.hits import Wanted, clean_text, keep, web_docu
 from crag_graph.components.search.service import Service, from_sync, raise_unless_ok, user_agent, web_address
 from crag_graph.errors import ConfigurationError
 from crag_graph.rules.query import clip
-from crag_graph.web_settings import SearxngSettings
+from crag_graph.settings import SearxngSettings
 
 if TYPE_CHECKING:
     import httpx

@@ -17,7 +17,7 @@ from crag_graph.errors import SearchError
 from crag_graph.notices import notice
 from crag_graph.rules.language import detect_language
 from crag_graph.rules.query import clip
-from crag_graph.web_settings import WikipediaSettings
+from crag_graph.settings import WikipediaSettings
 
 if TYPE_CHECKING:
     import httpx
