@@ -1,4 +1,4 @@
-"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`.
+"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`, `bench`.
 
 Exit codes: 0 done, or a grounded answer; 3 no supporting evidence; 2 bad input or settings; 1 a component failed.
 """
@@ -106,6 +106,33 @@ def graph(config: Config = None) -> None:
         from crag_graph.factory import build_graph
 
         typer.echo(build_graph(_load(config).settings).get_graph().draw_mermaid())
+
+
+@app.command("bench")
+def bench_command(
+    dataset: Annotated[Path | None, typer.Argument(help="A file in SQuAD format.")] = None,
+    json_out: Annotated[Path | None, typer.Option("--json", help="Write figures and traces to this file.")] = None,
+    config: Config = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask only this many questions, drawn by the seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Deals the knowledge out and draws the intervals.")] = 7,
+    systems: Annotated[str, typer.Option(help="Which of crag, vanilla, tutorial.")] = "crag,vanilla,tutorial",
+    split: Annotated[str, typer.Option(help="What goes missing: whole articles, or single paragraphs.")] = "article",
+    compare: Annotated[tuple[Path, Path] | None, typer.Option(help="Two JSON files: old and new.")] = None,
+    fail_on: Annotated[
+        list[str] | None, typer.Option(help="[SYSTEM.][GROUP.]METRIC[:TOLERANCE] that may not get worse.")
+    ] = None,
+) -> None:
+    """Measure against plain RAG and the tutorials' way, or compare two measurements."""
+    with failing_politely(as_json=False):
+        from crag_graph.cli.benchmarks import bench_and_show, compare_and_show
+        from crag_graph.measure.bench.run import plan
+
+        if compare:
+            raise typer.Exit(0 if compare_and_show(*compare, fail_on or []) else FAILED)
+        if dataset is None:
+            raise InputError("name a file in SQuAD format, or --compare OLD.json NEW.json")
+        asked = plan(dataset, seed, split, limit, systems)
+        _run(bench_and_show(_load(config), asked, json_out))
 
 
 def main() -> None:
