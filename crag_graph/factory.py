@@ -3,8 +3,9 @@
 import importlib
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crag_graph.components.evaluators.identity import Identity, calibration_mismatch, identify
 from crag_graph.errors import ConfigurationError
 from crag_graph.load import load_settings
 from crag_graph.prompts import Prompt, load_prompt
@@ -56,6 +57,15 @@ def build_components(settings: Settings) -> Components:
     return _Build(settings).components()
 
 
+def build_graders(settings: Settings) -> "Graders":
+    """Build only what scores; no index, no web and no generator is needed to measure it.
+
+    Raises:
+        ConfigurationError: as `build_components`.
+    """
+    return _Build(settings).graders()
+
+
 def build_embedder(settings: Settings) -> Embedder:
     """Build the embedder that the settings name."""
     from crag_graph.components.embeddings import LangChainEmbedder, LocalEmbedder, OpenAIEmbedder
@@ -76,6 +86,14 @@ def build_index(settings: Settings, embedder: Embedder) -> "Index":
     return Index(settings.index, embedder)
 
 
+class Graders(NamedTuple):
+    """What scores under the settings, and whose scores these are."""
+
+    documents: Evaluator
+    strips: Evaluator | None  # None: a filter that says only yes or no, and knows no cut-off
+    identity: Identity
+
+
 class _Build:
     """Builds components; what several of them share is built once."""
 
@@ -94,6 +112,7 @@ class _Build:
         rewriter = self._rewriter()
         if settings.evaluator.use == "llm" and settings.evaluator.llm.one_pass:
             evaluator, strip_filter, rewriter = self._one_pass(evaluator, strip_filter, rewriter)
+        stale = calibration_mismatch(settings, self._grading_prompt())
         return Components(
             search=self._search(),
             evaluator=self._prefiltered(evaluator),
@@ -103,9 +122,23 @@ class _Build:
             strip_filter=strip_filter,
             generator=self._generator(),
             fallback=self._extractive(),
-            notices=lambda: self._index.warnings,
+            notices=lambda: [*self._index.warnings, *([stale] if stale else [])],
             prompts=tuple(prompt.id for prompt in self._prompts),
         )
+
+    def graders(self) -> Graders:
+        settings = self._settings
+        strips = documents = self._evaluator(settings.evaluator.use)
+        if settings.evaluator.use == "llm" and settings.evaluator.llm.one_pass:
+            documents, _, _ = self._one_pass(documents, self._llm_strip_filter(), self._rewriter())
+        by_evaluator = settings.refine.filter == "evaluator"
+        identity = identify(settings, self._grading_prompt())
+        return Graders(self._prefiltered(documents), strips if by_evaluator else None, identity)
+
+    def _grading_prompt(self) -> str:
+        """Return the id of the prompt that asks for scores; empty when no model is asked for any."""
+        ids = {prompt.name: prompt.id for prompt in self._prompts}
+        return ids.get("one_pass") or ids.get("grade", "")
 
     def _search(self) -> Search:
         from crag_graph.components.search.bm25 import bm25_search
@@ -138,6 +171,18 @@ class _Build:
 
                 coefficients = evaluator.local.coefficients
                 return LocalEvaluator(self._embedder, Path(coefficients) if coefficients else None)
+            case "cross_encoder":
+                from crag_graph.components.evaluators.cross_encoder import CrossEncoderEvaluator
+
+                return CrossEncoderEvaluator(evaluator.cross_encoder)
+            case "nli":
+                from crag_graph.components.evaluators.nli import NliEvaluator
+
+                return NliEvaluator(evaluator.nli)
+            case "similarity":
+                from crag_graph.components.evaluators.similarity import SimilarityEvaluator
+
+                return SimilarityEvaluator(self._embedder)
             case path:
                 found: Evaluator = imported(path, "evaluator.use")
                 return found

@@ -25,6 +25,17 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
+class Calibration(Section):
+    """What cut-offs were calibrated for, as `crag calibrate` writes it; all null: nobody says."""
+
+    evaluator: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    data: str | None = None
+    date: str | None = None
+    rows: str | None = None
+
+
 class Thresholds(Section):
     """The cut-offs of one evaluator, on its own scale; inside the program always in [0, 1]."""
 
@@ -32,6 +43,7 @@ class Thresholds(Section):
     lower: Unit
     keep: Unit
     sufficient: Unit
+    calibration: Calibration = Calibration()
 
     @model_validator(mode="before")
     @classmethod
@@ -88,6 +100,43 @@ class LocalThresholds(Thresholds):
     keep: Unit = 0.1
     sufficient: Unit = 0.3
     coefficients: str | None = None
+
+
+class CrossEncoderThresholds(Thresholds):
+    """A sequence-classification model, what its outputs mean, and its cut-offs."""
+
+    upper: Unit = 0.8
+    lower: Unit = 0.1
+    keep: Unit = 0.1
+    sufficient: Unit = 0.5
+    model: str = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    activation: Literal["sigmoid", "softmax", "none"] = "sigmoid"
+    output_scale: Literal["unit", "signed"] = "unit"
+    label: str | None = None
+    layout: Literal["pair", "joined"] = "pair"
+    max_tokens: Annotated[int, Field(ge=32, le=32_768)] = 512
+    batch_size: Count = 16
+
+
+class NliThresholds(Thresholds):
+    """A model for natural language inference, and its cut-offs."""
+
+    upper: Unit = 0.8
+    lower: Unit = 0.2
+    keep: Unit = 0.2
+    sufficient: Unit = 0.5
+    model: str = "cross-encoder/nli-MiniLM2-L6-H768"
+    max_tokens: Annotated[int, Field(ge=32, le=32_768)] = 512
+    batch_size: Count = 16
+
+
+class SimilarityThresholds(Thresholds):
+    """The cut-offs of the cosine of question and text; they hold for the local embedder."""
+
+    upper: Unit = 0.85
+    lower: Unit = 0.65
+    keep: Unit = 0.65
+    sufficient: Unit = 0.75
 
 
 class CustomThresholds(Thresholds):
@@ -200,19 +249,21 @@ class PrefilterSettings(Section):
 class EvaluatorSettings(Section):
     """Who scores the documents, and how the scores become a verdict."""
 
-    use: Literal["llm", "local"] | ImportPath = "llm"
+    use: Literal["llm", "local", "cross_encoder", "nli", "similarity"] | ImportPath = "llm"
     aggregate: Literal["max", "mean", "top1"] = "max"
     llm: LlmThresholds = LlmThresholds()
     local: LocalThresholds = LocalThresholds()
+    cross_encoder: CrossEncoderThresholds = CrossEncoderThresholds()
+    nli: NliThresholds = NliThresholds()
+    similarity: SimilarityThresholds = SimilarityThresholds()
     custom: CustomThresholds = CustomThresholds()
     prefilter: PrefilterSettings = PrefilterSettings()
 
     @property
     def thresholds(self) -> Thresholds:
         """The cut-offs of the evaluator in use."""
-        if self.use == "llm":
-            return self.llm
-        return self.local if self.use == "local" else self.custom
+        found: Thresholds = getattr(self, self.use, self.custom)
+        return found
 
 
 class KeywordsSettings(Section):

@@ -1,9 +1,10 @@
-"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`, `bench`.
+"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`; more are in `measuring`, `benchmarks`.
 
 Exit codes: 0 done, or a grounded answer; 3 no supporting evidence; 2 bad input or settings; 1 a component failed.
 """
 
 import asyncio
+import gc
 import json
 import sys
 from collections.abc import Coroutine, Iterator
@@ -44,13 +45,13 @@ def ask(
     history: Annotated[Path | None, typer.Option(help="Earlier turns: a JSON list of {role, content}.")] = None,
 ) -> None:
     """Answer a question from checked evidence."""
-    with failing_politely(as_json):
+    with failing_politely(as_json), _without_collecting():
         from crag_graph.cli.asking import ask_and_show
         from crag_graph.rules.question import is_blank
 
         if is_blank(question):
             raise InputError("the question is blank: write what you want to know")
-        result = _run(ask_and_show(_load(config), question, _history(history), as_json=as_json, explain=explain))
+        result = _run(ask_and_show(load_config(config), question, _history(history), as_json=as_json, explain=explain))
     raise typer.Exit(0 if result["grounded"] else NO_EVIDENCE)
 
 
@@ -68,7 +69,9 @@ def ingest(
     with failing_politely(as_json):
         from crag_graph.cli.ingesting import ingest_and_show
 
-        summary: Summary = _run(ingest_and_show(_load(config), paths, sync=sync, rebuild=rebuild, as_json=as_json))
+        summary: Summary = _run(
+            ingest_and_show(load_config(config), paths, sync=sync, rebuild=rebuild, as_json=as_json)
+        )
     raise typer.Exit(FAILED if summary["failed"] else 0)
 
 
@@ -78,7 +81,7 @@ def doctor(config: Config = None, as_json: AsJson = False) -> None:
     with failing_politely(as_json):
         from crag_graph.cli.doctor import examine, show_findings
 
-        findings = _run(examine(_load(config)))
+        findings = _run(examine(load_config(config)))
         if as_json:
             print_json([finding._asdict() for finding in findings])
         else:
@@ -92,7 +95,7 @@ def show_config(config: Config = None, as_json: AsJson = False) -> None:
     with failing_politely(as_json):
         from crag_graph.cli.doctor import effective, show_effective
 
-        rows = effective(_load(config))
+        rows = effective(load_config(config))
         if as_json:
             print_json(rows)
         else:
@@ -105,34 +108,7 @@ def graph(config: Config = None) -> None:
     with failing_politely(as_json=False):
         from crag_graph.factory import build_graph
 
-        typer.echo(build_graph(_load(config).settings).get_graph().draw_mermaid())
-
-
-@app.command("bench")
-def bench_command(
-    dataset: Annotated[Path | None, typer.Argument(help="A file in SQuAD format.")] = None,
-    json_out: Annotated[Path | None, typer.Option("--json", help="Write figures and traces to this file.")] = None,
-    config: Config = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Ask only this many questions, drawn by the seed.")] = None,
-    seed: Annotated[int, typer.Option(help="Deals the knowledge out and draws the intervals.")] = 7,
-    systems: Annotated[str, typer.Option(help="Which of crag, vanilla, tutorial.")] = "crag,vanilla,tutorial",
-    split: Annotated[str, typer.Option(help="What goes missing: whole articles, or single paragraphs.")] = "article",
-    compare: Annotated[tuple[Path, Path] | None, typer.Option(help="Two JSON files: old and new.")] = None,
-    fail_on: Annotated[
-        list[str] | None, typer.Option(help="[SYSTEM.][GROUP.]METRIC[:TOLERANCE] that may not get worse.")
-    ] = None,
-) -> None:
-    """Measure against plain RAG and the tutorials' way, or compare two measurements."""
-    with failing_politely(as_json=False):
-        from crag_graph.cli.benchmarks import bench_and_show, compare_and_show
-        from crag_graph.measure.bench.run import plan
-
-        if compare:
-            raise typer.Exit(0 if compare_and_show(*compare, fail_on or []) else FAILED)
-        if dataset is None:
-            raise InputError("name a file in SQuAD format, or --compare OLD.json NEW.json")
-        asked = plan(dataset, seed, split, limit, systems)
-        _run(bench_and_show(_load(config), asked, json_out))
+        typer.echo(build_graph(load_config(config).settings).get_graph().draw_mermaid())
 
 
 def main() -> None:
@@ -158,6 +134,16 @@ def failing_politely(as_json: bool) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Keep the garbage collector off: a tenth of a short run goes into collecting while modules load."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _kept(error: CragError) -> dict[str, Any]:
     """Return the evidence that an error carries: the work up to it need not be lost."""
     evidence = getattr(error, "evidence", ())
@@ -175,7 +161,8 @@ def _console(*, stderr: bool = False) -> "Console":
     return Console(stderr=stderr, highlight=False)
 
 
-def _load(config: Path | None) -> "Loaded":
+def load_config(config: Path | None) -> "Loaded":
+    """Read `.env` and the settings."""
     from dotenv import load_dotenv
 
     from crag_graph.load import load
@@ -202,3 +189,6 @@ def _history(path: Path | None) -> list[Any]:
     if not isinstance(turns, list) or not all(map(_is_turn, turns)):
         raise InputError(f'--history {path}: must be a list of {{"role": "user" or "assistant", "content": "..."}}')
     return turns
+
+
+from crag_graph.cli import benchmarks, measuring  # noqa: E402, F401 - add their commands to `app`

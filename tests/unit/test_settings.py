@@ -47,6 +47,7 @@ def test_without_a_config_the_key_decides_the_profile():
 
 
 OTHER = {bool: "true", int: "3", float: "0.5", str: "other", list: "[a.example]", type(None): "other"}
+EVALUATORS = ("llm", "local", "cross_encoder", "nli", "similarity", "custom")
 SPECIAL = (
     {
         "embeddings.use": "openai",
@@ -72,8 +73,12 @@ SPECIAL = (
         "ingest.chunk_chars": "500",
         "llm.structured_output": "json_text",
     }
-    | {f"evaluator.{name}.{cut}": "0.35" for name in ("llm", "local", "custom") for cut in ("upper", "sufficient")}
-    | {f"evaluator.{name}.{cut}": "0.05" for name in ("llm", "local", "custom") for cut in ("lower", "keep")}
+    | {f"evaluator.{name}.{cut}": "0.35" for name in EVALUATORS for cut in ("upper", "sufficient")}
+    | {f"evaluator.{name}.{cut}": "0.05" for name in EVALUATORS for cut in ("lower", "keep")}
+    | {f"evaluator.{name}.max_tokens": "64" for name in ("cross_encoder", "nli")}
+    | {"evaluator.similarity.upper": "0.7"}
+    | {"evaluator.cross_encoder.activation": "none", "evaluator.cross_encoder.output_scale": "signed"}
+    | {"evaluator.cross_encoder.layout": "joined"}
 )
 
 

@@ -31,7 +31,8 @@ COMPARED = (
     "run",  # share of rarity in the longest run of terms that stands in the text as in the question
     "numbers",  # share of the question's numbers found; the overlap where it has none
     "offers",  # the question asks for a person, place, date or number and the best unit has one (1) or not (-1)
-    "person",  # the question asks for a person: texts often have one without being the answer
+    "asked",  # 1 when it asks for one of these
+    "person",  # 1 when it asks for a person: texts often have one without being the answer
     "refers",  # the best unit opens with a pronoun: what it is about was said before
     "fresh",  # share of content terms of the best unit that the question does not bring along
     "precise",  # share of the best unit's rarity that the question has too
@@ -48,7 +49,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What a score is made from, per kind of comparison: what a feature is worth differs between them."""
 
-_STRIP = 0.722  # `length` of about 75 terms: up to three sentences
+_STRIP = 0.69  # `length` of about 62 terms: up to three sentences
 _NUMBER_WORD = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|"
     r"thousand|million|billion|half|third|quarter|several|double|twice|ein\w*|zwei|drei|vier|fünf|sechs|sieben|acht|"
@@ -136,6 +137,7 @@ def features(
         "run": max(_longest_run(question, part, rarity) for part in everything) / total,
         "numbers": _numbers_found(question.numbers, text) if question.numbers else overlap,
         "offers": _offers(question, text.units[best]),
+        "asked": float(question.asked != ""),
         "person": float(question.asked == "who"),
         "refers": float(_PRONOUN.match(text.units[best]) is not None),
         "fresh": sum(term not in question.terms for term in own_content) / max(len(own_content), 1),
@@ -185,24 +187,24 @@ def _numbers_found(numbers: frozenset[str], text: Text) -> float:
 
 
 def _offers(question: Question, unit: str) -> float:
-    """Return whether a unit has a person, date or number to offer to a question that asks for one."""
+    """Return whether a unit has a person, place, date or number to offer to a question that asks for one."""
+    known = set(question.sequence)
+    new = [word for word in WORD.findall(unit) if known.isdisjoint(terms(word))]
     match question.asked:
         case "when":
-            offered = _DATE.search(unit) is not None
+            offered = _DATE.search(" ".join(new)) is not None
         case "many":
-            offered = _NUMBER_WORD.search(unit.lower()) is not None
+            offered = _NUMBER_WORD.search(" ".join(new).lower()) is not None
         case "who" | "where":
-            known = set(question.sequence)
-            words = [word for word in WORD.findall(unit)[1:] if word[0].isupper()]
             has_no_case = unit.lower() == unit.upper()
-            offered = has_no_case or any(known.isdisjoint(terms(word)) for word in words)
+            offered = has_no_case or any(word[0].isupper() for word in new if not unit.startswith(word))
         case _:
             return 0.0
     return 1.0 if offered else -1.0
 
 
 def _subject(question: Question, text: Text) -> float:
-    """Compare the one name that a question asks for with the heading and with the text, from 1 (it is) to -2 (it is another).
+    """Compare the one name that a question asks for with heading and text, from 1 (it is) to -2 (it is another).
 
     A heading with more words than the name may be a namesake's, or that of a part of the thing's own page.
     """
