@@ -37,3 +37,21 @@ def bench(
             raise InputError("name a file in SQuAD format, or --compare OLD.json NEW.json")
         asked = plan(dataset, seed, split, limit, systems)
         asyncio.run(bench_and_show(load_config(config), asked, json_out))
+
+
+@app.command()
+def bench_speed(
+    json_out: JsonOut = None,
+    config: Config = None,
+    call_ms: Annotated[float, typer.Option(min=0, help="What one model call takes, in milliseconds.")] = 400,
+    token_ms: Annotated[float, typer.Option(min=0, help="What one written token takes besides.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer questions and shorter curves.")] = False,
+    prices: Annotated[Path | None, typer.Option(help="Your price table; see configs/prices.yaml for its form.")] = None,
+) -> None:
+    """Measure wall time, model calls and tokens against a served model of a stated speed."""
+    with failing_politely(as_json=False):
+        from crag_graph.cli.show_speed import bench_speed_and_show
+        from crag_graph.measure.bench.model_server import Speed
+
+        speed = Speed(call_ms / 1000, token_ms / 1000)
+        asyncio.run(bench_speed_and_show(load_config(config), speed, prices, json_out, quick=quick))

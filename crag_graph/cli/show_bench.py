@@ -20,8 +20,13 @@ async def bench_and_show(loaded: Loaded, plan: Plan, json_out: Path | None) -> N
     results = await bench(plan, loaded, _progress)
     if json_out:
         write_json(json_out, results)
+    show_figures(wide_console(), results)
+
+
+def wide_console() -> Console:
+    """Return a console on stdout that does not squeeze tables when it is no terminal."""
     out = Console(highlight=False)
-    show_figures(out if out.is_terminal else Console(highlight=False, width=200), results)
+    return out if out.is_terminal else Console(highlight=False, width=200)
 
 
 def _progress(system: str, done: int, total: int) -> None:

@@ -7,10 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Body = dict[str, Any]
+_PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
 def go_direct() -> None:
     """Keep the proxy that the environment may name out of this process's talks with loopback."""
+    if not any(os.environ.get(name) for name in _PROXIES):
+        return
     for name in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in os.environ.get(name, "").split(",") if host]
         os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1"]))

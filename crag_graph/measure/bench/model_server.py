@@ -1,8 +1,9 @@
 """A chat model with a stated speed: it speaks the OpenAI protocol on loopback, so the real client is used.
 
 It judges by a rule instead of by understanding: a text is relevant when it holds every word of the question that has a
-digit in it (`station 17`, `K-204`). So a made-up corpus has known right answers, and what is measured is everything
-but the model's judgement.
+digit in it (`station 17`, `K-204`); a document without them is near when it has half of the question's other words, as
+"about the same thing but does not state the answer" is in the grading prompt. So a made-up corpus has known right
+answers, and what is measured is everything but the model's judgement.
 """
 
 import json
@@ -10,12 +11,13 @@ import re
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from crag_graph.measure.bench.loopback import Body, Exchange, JsonServer
 from crag_graph.rules.keep import estimate_tokens
 
-_RELEVANT, _IRRELEVANT = 0.9, 0.1
+_RELEVANT, _NEAR, _IRRELEVANT = 0.9, 0.4, 0.1
 _ANSWER = "The evidence states it [1]. " * 8
 
 
@@ -77,16 +79,17 @@ def reply(body: Body) -> str:
     schema = (body.get("response_format") or {}).get("json_schema") or {}
     question, texts = _parts(asked)
     wanted = set(_codes(question))
+    score = partial(_score, wanted, set(_words(question)))
     match schema.get("name"):
         case "grades":
-            return json.dumps({"grades": [_grade(n, wanted, text) for n, text in _numbered(texts, "[]")]})
+            return json.dumps({"grades": [_grade(n, score(text)) for n, text in _numbered(texts, "[]")]})
         case "helpful":
             return json.dumps({"helpful_ids": [n for n, text in _numbered(texts, "[]") if _fits(wanted, text)]})
         case "one_pass":
-            documents = [_one_pass(n, wanted, text) for n, text in _numbered(texts, "[]")]
+            documents = [_one_pass(n, wanted, score(text), text) for n, text in _numbered(texts, "[]")]
             return json.dumps({"documents": documents, "search_query": question})
         case "relevance":
-            return json.dumps({"score": _RELEVANT if _fits(wanted, texts) else _IRRELEVANT})
+            return json.dumps({"score": score(texts)})
         case "sentence":
             return json.dumps({"keep": _fits(wanted, texts)})
         case _:
@@ -131,14 +134,23 @@ def _numbered(texts: str, brackets: str) -> list[tuple[int, str]]:
     return found
 
 
-def _grade(number: int, wanted: set[str], text: str) -> dict[str, Any]:
-    fits = _fits(wanted, text)
-    return {"id": number, "reason": "by rule", "score": _RELEVANT if fits else _IRRELEVANT}
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]{4,}", text.casefold())
 
 
-def _one_pass(number: int, wanted: set[str], text: str) -> dict[str, Any]:
+def _score(wanted: set[str], words: set[str], text: str) -> float:
+    if _fits(wanted, text):
+        return _RELEVANT
+    return _NEAR if 2 * len(words & set(_words(text))) >= len(words) else _IRRELEVANT
+
+
+def _grade(number: int, score: float) -> dict[str, Any]:
+    return {"id": number, "reason": "by rule", "score": score}
+
+
+def _one_pass(number: int, wanted: set[str], score: float, text: str) -> dict[str, Any]:
     helpful = [n for n, strip in _numbered(text, "()") if _fits(wanted, strip)]
-    return {**_grade(number, wanted, text), "helpful_strips": helpful}
+    return {**_grade(number, score), "helpful_strips": helpful}
 
 
 def _completion(body: Body, kind: str, choices: list[Body], text: str | None = None) -> Body:

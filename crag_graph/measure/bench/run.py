@@ -1,8 +1,6 @@
 """`crag bench`: the same questions to every system, over one index, one web and one model server."""
 
-import asyncio
 import hashlib
-import os
 import platform
 import sys
 import tempfile
@@ -13,12 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from crag_graph.errors import ConfigurationError, InputError
-from crag_graph.factory import build_components, build_embedder, build_index
-from crag_graph.ingest.run import ingest
+from crag_graph.errors import InputError
+from crag_graph.factory import build_components
 from crag_graph.load import Loaded
-from crag_graph.measure.bench.data import Case, Dataset, Paragraph, Split, read_dataset, sample
-from crag_graph.measure.bench.loopback import go_direct
+from crag_graph.measure.bench.bench_folder import ingest_paragraphs, with_own_index_and_web
+from crag_graph.measure.bench.data import Case, Dataset, Split, read_dataset, sample
 from crag_graph.measure.bench.outcome import Outcome
 from crag_graph.measure.bench.summary import summarise
 from crag_graph.measure.bench.systems import PLAIN_K, System, as_evidence, crag, outcome, vanilla
@@ -30,7 +27,6 @@ from crag_graph.rules.keep import estimate_tokens
 from crag_graph.settings import Settings
 
 SYSTEMS: dict[str, Callable[[Settings, Components], System]] = {"crag": crag, "vanilla": vanilla, "tutorial": tutorial}
-_WEB_KEY = "CRAG_BENCH_WEB_KEY"
 _VERSIONS = ("crag-graph", "langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "numpy")
 Progress = Callable[[str, int, int], None]  # system, questions done, questions in all
 Results = dict[str, Any]  # what is written as JSON
@@ -76,8 +72,8 @@ async def bench(asked: Plan, loaded: Loaded, progress: Progress) -> Results:
     if not cases:
         raise InputError(f"{asked.dataset}: there is no answerable question to ask")
     with tempfile.TemporaryDirectory(prefix="crag-bench-") as name, WebServer(data.at("web")) as web:
-        settings = _settings(loaded.settings, Path(name), web.origin)
-        await _ingest(data.at("index"), Path(name) / "corpus", settings)
+        settings = with_own_index_and_web(loaded.settings, Path(name), web.origin)
+        await ingest_paragraphs(data.at("index"), Path(name) / "corpus", settings)
         skipped = _skipped(asked, settings)
         outcomes = {
             system: await _ask_all(system, settings, cases, progress)
@@ -86,37 +82,6 @@ async def bench(asked: Plan, loaded: Loaded, progress: Progress) -> Results:
         }
         plain = await _plain_tokens(settings, cases, outcomes.get("vanilla"))
     return _results(asked, loaded, data, cases, outcomes, plain) | {"skipped": skipped}
-
-
-def _settings(settings: Settings, folder: Path, web_origin: str) -> Settings:
-    """Return the settings with an index of its own and the served web; all else is as configured."""
-    os.environ[_WEB_KEY] = "loopback"  # the client insists on a key; the served web asks for none
-    go_direct()
-    values = settings.model_dump()
-    values["index"] |= {"path": str(folder / "index"), "host": None}
-    values["web"] |= {"use": "tavily", "allow_domains": (), "deny_domains": ()}
-    values["web"]["tavily"] |= {"base_url": web_origin, "api_key_env": _WEB_KEY}
-    return Settings.model_validate(values)
-
-
-async def _ingest(paragraphs: Sequence[Paragraph], folder: Path, settings: Settings) -> None:
-    """Write every paragraph as a file under its article's title, and ingest the folder as a person would."""
-    await asyncio.to_thread(_write, paragraphs, folder)
-    summary = await ingest([folder], build_index(settings, build_embedder(settings)), settings)
-    if summary["failed"]:
-        failed = summary["failed"][0]
-        raise ConfigurationError(f"{failed['path']}: cannot be ingested: {failed['reason']}")
-
-
-def _write(paragraphs: Sequence[Paragraph], folder: Path) -> None:
-    folder.mkdir()
-    for paragraph in paragraphs:
-        head = f"---\ntitle: {_quoted(paragraph.article)}\n---\n\n"
-        (folder / f"{paragraph.id}.md").write_text(head + paragraph.text + "\n", encoding="utf-8")
-
-
-def _quoted(title: str) -> str:
-    return "'" + title.replace("'", "''") + "'"
 
 
 def _skipped(asked: Plan, settings: Settings) -> dict[str, str]:
@@ -170,7 +135,7 @@ def _results(
         "plan": {"seed": asked.seed, "split": asked.split, "limit": asked.limit},
         "profile": loaded.profile,
         "settings": loaded.settings.model_dump(mode="json"),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _VERSIONS}},
+        "versions": versions(),
         "systems": {
             system: summarise([(case, found[case.id], plain[case.id]) for case in cases], asked.seed)
             for system, found in outcomes.items()
@@ -184,6 +149,11 @@ def _results(
             for case in cases
         ],
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that the figures depend on."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in _VERSIONS}}
 
 
 def _version(package: str) -> str:
