@@ -18,7 +18,7 @@ def page(number: int, place: Place, sentences: int = SENTENCES) -> Paragraph:
 
 def question(number: int) -> str:
     """Return what only the page of this station answers."""
-    return f"Every how many minutes does station K-{number} measure {_topic(number)}?"
+    return f"How often does station K-{number} measure {_topic(number)}?"
 
 
 def _topic(number: int) -> str:
