@@ -16,6 +16,8 @@ JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures 
 def bench(
     dataset: Annotated[Path | None, typer.Argument(help="A file in SQuAD format.")] = None,
     json_out: JsonOut = None,
+    html_out: Annotated[Path | None, typer.Option("--html", help="Write a report to look at to this file.")] = None,
+    speed: Annotated[Path | None, typer.Option(help="JSON of bench-speed, to be drawn in the report too.")] = None,
     config: Config = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only this many questions, drawn by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Deals the knowledge out and draws the intervals.")] = 7,
@@ -36,7 +38,7 @@ def bench(
         if dataset is None:
             raise InputError("name a file in SQuAD format, or --compare OLD.json NEW.json")
         asked = plan(dataset, seed, split, limit, systems)
-        asyncio.run(bench_and_show(load_config(config), asked, json_out))
+        asyncio.run(bench_and_show(load_config(config), asked, json_out, html_out, speed))
 
 
 @app.command()

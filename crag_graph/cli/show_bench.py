@@ -15,11 +15,17 @@ from crag_graph.measure.bench.compare import Finding, compare, parse_rule
 from crag_graph.measure.bench.run import Plan, Results, bench
 
 
-async def bench_and_show(loaded: Loaded, plan: Plan, json_out: Path | None) -> None:
+async def bench_and_show(
+    loaded: Loaded, plan: Plan, json_out: Path | None, html_out: Path | None, speed: Path | None
+) -> None:
     """Run the benchmark; progress goes to stderr, the table to stdout."""
     results = await bench(plan, loaded, _progress)
     if json_out:
         write_json(json_out, results)
+    if html_out:
+        from crag_graph.measure.bench.report import report
+
+        write_text(html_out, report(results, _read(speed, "costs") if speed else None))
     show_figures(wide_console(), results)
 
 
@@ -77,13 +83,13 @@ def _line(finding: Finding) -> str:
     return f"{'FAIL' if finding.failed else 'ok':<5}{finding.rule.name}: {old} -> {new}  {finding.failed}".rstrip()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, key: str = "systems") -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict) or "systems" not in found:
-        raise InputError(f"{path}: not a file that `crag bench --json` writes")
+    if not isinstance(found, dict) or key not in found:
+        raise InputError(f"{path}: not a file that `crag bench{'-speed' if key == 'costs' else ''} --json` writes")
     return found
 
 

@@ -1,6 +1,8 @@
 """`crag bench` as a person runs it, over real servers on loopback."""
 
+import copy
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 from crag_graph.cli import app
 from crag_graph.components.search.tavily import TavilySearch
 from crag_graph.measure.bench.data import Paragraph
+from crag_graph.measure.bench.report import report
 from crag_graph.measure.bench.web_server import WebServer
 from crag_graph.settings import WebSettings
 from tests.unit.test_bench_data import squad
@@ -24,7 +27,7 @@ def crag(*arguments, folder):
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     (folder / "squad.json").write_text(json.dumps(squad(6, 2)))
-    options = ("--config", "offline", "--json", "out.json", "--seed", "3")
+    options = ("--config", "offline", "--json", "out.json", "--html", "out.html", "--seed", "3")
     done = crag("bench", "squad.json", *options, folder=folder)
     assert done.returncode == 0, done.stderr
     return folder, done, json.loads((folder / "out.json").read_text())
@@ -88,6 +91,23 @@ def test_every_figure_lies_in_its_interval(measured):
 def test_the_table_names_every_class(measured):
     _, done, _ = measured
     assert all(f"{name} (n=" in done.stdout for name in ("overall", "answerable", "index", "web", "nowhere"))
+
+
+def test_the_report_needs_nothing_but_itself_and_says_how_it_was_made(measured):
+    page = (measured[0] / "out.html").read_text()
+    assert not re.search(r"""(src|href)=|url\(|<script|@import""", page)
+    assert page.count("<svg") >= 8
+    assert all(said in page for said in ("bench squad.json --config offline", "langgraph", "upper 0.", "keep 0."))
+
+
+def test_the_report_shows_what_went_wrong_and_escapes_what_it_shows(measured):
+    _, _, results = measured
+    broken = copy.deepcopy(results)
+    case = next(case for case in broken["cases"] if case["place"] == "nowhere")
+    case["question"] = "Is <b> & co. bold?"
+    case["runs"]["crag"] |= {"grounded": True, "abstained": False}
+    page = report(broken)
+    assert "Is &lt;b&gt; &amp; co. bold? <small>a grounded answer to what nobody knows" in page
 
 
 def test_a_run_passes_the_gate_against_itself_and_a_worse_one_fails_it(measured):

@@ -1,8 +1,8 @@
 """A chat model with a stated speed: it speaks the OpenAI protocol on loopback, so the real client is used.
 
 It judges by a rule instead of by understanding: a text is relevant when it holds every word of the question that has a
-digit in it (`station 17`, `K-204`); a document without them is near when it has a third of the question's other words, as
-"about the same thing but does not state the answer" is in the grading prompt. So a made-up corpus has known right
+digit in it (`station 17`, `K-204`); a document without them is near when it has a third of the question's other words,
+as "about the same thing but does not state the answer" is in the grading prompt. So a made-up corpus has known right
 answers, and what is measured is everything but the model's judgement.
 """
 

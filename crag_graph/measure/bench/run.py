@@ -135,6 +135,7 @@ def _results(
         "plan": {"seed": asked.seed, "split": asked.split, "limit": asked.limit},
         "profile": loaded.profile,
         "settings": loaded.settings.model_dump(mode="json"),
+        "thresholds": loaded.settings.evaluator.thresholds.model_dump(include={"upper", "lower", "keep", "sufficient"}),
         "versions": versions(),
         "systems": {
             system: summarise([(case, found[case.id], plain[case.id]) for case in cases], asked.seed)
