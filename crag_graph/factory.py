@@ -27,7 +27,8 @@ VARIABLES = {
     "one_pass": {"question", "texts", "marker", "today"},
     "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
     "standalone": {"question", "history", "marker"},
-    "generate": {"question", "evidence", "marker", "abstain"},
+    "decompose": {"question", "marker", "max_parts"},
+    "generate": {"question", "evidence", "missing", "marker", "abstain"},
 }
 
 
@@ -226,8 +227,8 @@ class _Build:
             case "llm":
                 from crag_graph.components.rewriter import LlmRewriter
 
-                prompts = self._prompt("rewrite"), self._prompt("standalone")
-                return LlmRewriter(self._small(), *prompts, rewriter.max_chars)
+                prompts = self._prompt("rewrite"), self._prompt("standalone"), self._prompt("decompose")
+                return LlmRewriter(self._small(), *prompts, rewriter.max_chars, self._settings.llm.structured_output)
             case "keywords":
                 from crag_graph.components.keywords import KeywordsRewriter
 

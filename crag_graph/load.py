@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +133,7 @@ def _explain(error: ValidationError, origins: Mapping[str, str], fallback: str) 
     for item in error.errors():
         dotted = ".".join(str(part) for part in item["loc"] if part not in ("str", "literal"))
         dotted = dotted.split(".literal[")[0].split(".constrained-str")[0]
+        dotted = re.sub(r"\.\d+$", "", dotted)  # an item of a list: the list is what can be set
         within = [origin for key, origin in origins.items() if key.startswith(f"{dotted}.")]
         # Of a section with several origins the environment is named: it had the last word.
         origin = origins.get(dotted) or max(within, key=lambda o: o.startswith(PREFIX), default=fallback)

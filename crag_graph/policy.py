@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from crag_graph.errors import InputError
+from crag_graph.rules.corrections import Listed
 from crag_graph.rules.strips import Mode, Span, strips
 from crag_graph.rules.verdict import Aggregate
 from crag_graph.settings import RefineSettings, RunContext, Settings
@@ -25,7 +26,10 @@ class Policy:
     keep: float
     sufficient: float
     web: bool
+    approve: bool
     max_rounds: int
+    corrections: Listed
+    on_insufficient: Literal["abstain", "ask", "unsupported"]
     max_query_chars: int
     strip_mode: Mode
     window: int
@@ -37,11 +41,16 @@ class Policy:
     no_evidence: str
     on_failure: Literal["extractive", "error"]
 
+    @property
+    def splits_ambiguous(self) -> bool:
+        """Whether an ambiguous verdict has the question decomposed in this run."""
+        return self.max_rounds > 0 and "decompose" in self.corrections["ambiguous"]
+
 
 def policy(settings: Settings, context: object = None) -> Policy:
     """Return the policy of one run; a context that is not ours (a parent graph's) changes nothing."""
     run = context if isinstance(context, RunContext) else RunContext()
-    cut, refine = settings.evaluator.thresholds, settings.refine
+    cut, refine, correct = settings.evaluator.thresholds, settings.refine, settings.corrections
     by_evaluator = refine.filter == "evaluator"
     upper, lower = _or(run.upper, cut.upper), _or(run.lower, cut.lower)
     if lower > upper:
@@ -54,7 +63,10 @@ def policy(settings: Settings, context: object = None) -> Policy:
         keep=_or(run.keep, cut.keep if by_evaluator else YES_OR_NO),
         sufficient=cut.sufficient if by_evaluator else YES_OR_NO,
         web=run.web is not False,
-        max_rounds=_or(run.max_rounds, settings.corrections.max_rounds),
+        approve=settings.web.approve,
+        corrections={"ambiguous": correct.ambiguous, "incorrect": correct.incorrect},
+        on_insufficient=correct.on_insufficient,
+        max_rounds=_or(run.max_rounds, correct.max_rounds),
         max_query_chars=settings.rewriter.max_chars,
         strip_mode=run.strip_mode or refine.mode,
         window=refine.window,

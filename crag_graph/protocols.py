@@ -65,12 +65,20 @@ class QueryRewriter(Protocol):
         """
         ...
 
+    async def decompose(self, question: str) -> list[str]:
+        """Return up to three questions that stand alone and together ask the same; the question itself, if it is one.
+
+        Raises:
+            GenerationError: the question could not be split.
+        """
+        ...
+
 
 class Generator(Protocol):
     """Writes the answer from numbered evidence."""
 
-    def generate(self, question: str, evidence: Sequence[Evidence]) -> AsyncIterator[str]:
-        """Yield the answer in pieces, citing evidence as `[n]`.
+    def generate(self, question: str, evidence: Sequence[Evidence], missing: Sequence[str] = ()) -> AsyncIterator[str]:
+        """Yield the answer in pieces, citing evidence as `[n]`; name what is `missing`: parts that found nothing.
 
         Raises:
             GenerationError: the model failed; pieces already yielded stand.

@@ -104,9 +104,12 @@ register_configure_hook(_meter, inheritable=True)
 
 
 def as_node(
-    name: str, function: Callable[[CragState], Coroutine[Any, Any, Update]]
+    name: str, function: Callable[[CragState], Coroutine[Any, Any, Update]], *, beside: bool = False
 ) -> RunnableLambda[CragState, Update]:
-    """Return a graph node that runs `function` for sync and async callers alike and adds what it cost to `usage`."""
+    """Return a graph node that runs `function` for sync and async callers alike and adds what it cost to `usage`.
+
+    A node that runs `beside` another in one step must not write `usage` too; its cost waits in `<name>_usage`.
+    """
 
     async def metered(state: CragState) -> Update:
         meter = _Meter()
@@ -116,13 +119,22 @@ def as_node(
             update = await function(state)
         finally:
             _meter.reset(token)
-        before = update.get("usage", state.get("usage"))
-        return {**update, "usage": _add(before, name, meter.usage(time.perf_counter() - started))}
+        spent = meter.usage(time.perf_counter() - started)
+        return {**update, f"{name}_usage": spent} if beside else _with_usage(state, update, name, spent)
 
     def sync(state: CragState) -> Update:
         return run_sync(metered(state))
 
     return RunnableLambda(sync, metered, name=name)
+
+
+def _with_usage(state: CragState, update: Update, name: str, spent: NodeUsage) -> Update:
+    if "usage" in update:
+        return {**update, "usage": _add(update["usage"], name, spent)}
+    waiting = state.get("requery_usage")
+    if not waiting:
+        return {**update, "usage": _add(state.get("usage"), name, spent)}
+    return {**update, "usage": _add(_add(state.get("usage"), "requery", waiting), name, spent), "requery_usage": None}
 
 
 def no_usage() -> Usage:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from crag_graph.state import Action
+
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
@@ -303,6 +305,7 @@ class WebSettings(Section):
     max_results: Annotated[int, Field(ge=1, le=20)] = 5
     allow_domains: tuple[str, ...] = ()
     deny_domains: tuple[str, ...] = ()
+    approve: bool = False
     tavily: TavilySettings = TavilySettings()
     folder: FolderSettings = FolderSettings()
 
@@ -313,9 +316,12 @@ class WebSettings(Section):
 
 
 class CorrectionSettings(Section):
-    """How often the graph may try again."""
+    """What is tried when the evidence falls short, how often, and what happens when that was not enough."""
 
+    ambiguous: tuple[Action, ...] = ("web",)
+    incorrect: tuple[Action, ...] = ("web",)
     max_rounds: Annotated[int, Field(ge=0, le=5)] = 2
+    on_insufficient: Literal["abstain", "ask", "unsupported"] = "abstain"
 
 
 class RefineSettings(Section):

@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
 Verdict = Literal["correct", "ambiguous", "incorrect"]
+Action = Literal["web", "requery", "decompose"]
 
 
 class Turn(TypedDict):
@@ -32,6 +33,16 @@ class DocumentGrade(Grade):
     """The grade of the document with this id."""
 
     id: str
+
+
+class Part(TypedDict):
+    """One part of a question that was decomposed, and what the index holds for it."""
+
+    question: str
+    verdict: Verdict
+    grades: list[DocumentGrade]
+    answered: bool  # a kept strip carries an answer to it
+    where: Literal["internal", "web", ""]  # where that strip is from
 
 
 class Evidence(TypedDict):
@@ -83,18 +94,24 @@ class CragOutput(TypedDict):
 
 
 class CragState(CragInput, CragOutput):
-    """Everything a run knows. The node named first writes the key; nobody else does."""
+    """Everything a run knows. The nodes named first write the key; nobody else does."""
 
     standalone_question: str | None  # retrieve: what retrieval used, when it differs from the question
-    documents: list[Document]  # retrieve
-    grades: list[DocumentGrade]  # evaluate_retrieval: one per document, in order
-    good_docs: list[Document]  # evaluate_retrieval: at or above `lower`
-    web_query: str | None  # rewrite_query: the one in use
-    web_queries: list[str]  # rewrite_query: all that were tried, in order
+    documents: list[Document]  # retrieve, requery, ask_human
+    grades: list[DocumentGrade]  # evaluate_retrieval, requery, ask_human: one per document, in order
+    good_docs: list[Document]  # evaluate_retrieval, requery, ask_human: at or above `lower`
+    parts: list[Part]  # rewrite_query, requery, refine: of a decomposed question; empty when it has but one
+    actions: list[Action]  # rewrite_query, ask_human: what this round does
+    queries: list[str]  # rewrite_query, ask_human: those of this round, one per open part
+    web_query: str | None  # rewrite_query, ask_human: the first of them
+    web_queries: list[str]  # rewrite_query, ask_human: all that were tried, in order
     rounds: int  # rewrite_query: corrective rounds done
     web_docs: list[Document]  # web_search: of all rounds, each once
-    web_down: bool  # web_search: the provider failed, so asking again in this run is pointless
+    web_down: bool  # web_search: the provider failed, or a person said no, so this run does not ask again
+    requery_warnings: list[str]  # requery, beside web_search: refine adds them to `warnings`
+    requery_usage: NodeUsage | None  # requery, beside web_search: the next node adds it to `usage`
+    human: Literal["", "search", "text", "stop"]  # ask_human: what the person said last
     strips: list[Document]  # refine: every strip with its score and whether and why it was kept
     kept_strips: list[Document]  # refine: the strips that make the context
     refined_context: str  # refine: the kept strips recomposed, with numbered sources
-    enough: bool  # refine: whether the kept strips can carry an answer
+    enough: bool  # refine: whether the kept strips can carry an answer, at least to a part

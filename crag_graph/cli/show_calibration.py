@@ -14,16 +14,16 @@ from crag_graph.cli import print_json
 from crag_graph.cli.show_measure import name, progress, write
 from crag_graph.errors import InputError
 from crag_graph.factory import build_graders
-from crag_graph.measure.calibrating import SHIFT, Report, calibrate, check, yaml_fragment
+from crag_graph.measure.calibrating import SHIFT, Report, calibrate, yaml_fragment
 from crag_graph.measure.pairs import read_pairs
 from crag_graph.measure.plot import need_matplotlib, plot
 from crag_graph.settings import Settings, Thresholds
 
 MEANS = {
-    "upper": "at or above: correct, answered without a search",
-    "lower": "below: incorrect, the document is thrown away",
-    "keep": "strips below are dropped",
-    "sufficient": "one strip must reach it, unless the verdict is correct",
+    "upper": "documents: at or above, correct",
+    "lower": "documents: below, thrown away",
+    "keep": "strips: below, dropped",
+    "sufficient": "strips: one must reach it",
 }
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT = 50, 3  # of a histogram, in characters
@@ -34,7 +34,6 @@ async def calibrate_and_show(
 ) -> None:
     """Calibrate, write what is asked for, and print the report."""
     pairs = read_pairs(path)
-    check(pairs)
     _check_writable(out)
     _check_writable(picture)
     if picture:
@@ -45,7 +44,7 @@ async def calibrate_and_show(
     if picture:
         await asyncio.to_thread(plot, report, picture)
     if out:
-        head = f"# Found by `crag calibrate` at cost {cost:g}: use it with --config, or copy the block into yours.\n"
+        head = f"# Found by `crag calibrate` at cost {cost:g}: copy this block into your config.\n"
         await asyncio.to_thread(write, out, head + yaml_fragment(report.settings))
     if as_json:
         print_json(report.plain())
@@ -74,9 +73,9 @@ def show(console: Console, report: Report, now: Thresholds, out: Path | None) ->
     for line in _doubts(report):
         console.print(line)
     if out:
-        console.print(Text(f"\nwritten to {out}: use it with --config {out}", style="dim"))
+        console.print(Text(f"\nWritten to {out}: copy its block into your config.", style="bold"))
     else:
-        console.print(Text("\nTo put them in force, paste:\n", style="bold"))
+        console.print(Text("\nTo put them in force, copy into your config:\n", style="bold"))
         console.print(Text(textwrap.indent(yaml_fragment(report.settings), "  ")), soft_wrap=True)
 
 
@@ -143,12 +142,12 @@ def _trade_off(report: Report) -> Table:
 
 def _doubts(report: Report) -> list[Text]:
     if report.is_calibrated:
-        meaning = "already calibrated on these pairs: a map of the scores would not help"
+        meaning = "already calibrated on these pairs, a score can be read as a probability"
     else:
-        meaning = "on these pairs the scores are no probabilities; the cut-offs do not need them to be"
+        meaning = "on these pairs a score is no probability; the cut-offs do not need it to be one"
     up, down = report.changing["up"], report.changing["down"]
     lines = [
-        f"Calibration error {report.ece_before:.3f}, held out after an isotonic map {report.ece_after:.3f}: {meaning}.",
+        f"Calibration error {report.ece_before:.3f}, held out after isotonic fit {report.ece_after:.3f}: {meaning}.",
         f"If all scores moved by +{SHIFT:.2f}, {up} of {report.questions} questions would change their verdict; "
         f"by -{SHIFT:.2f}, {down}.",
         "False correct: questions whose useless texts alone would be called correct. Needless search: questions with a "

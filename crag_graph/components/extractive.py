@@ -10,6 +10,7 @@ from crag_graph.state import Evidence
 
 _UNITS = 3  # sentences quoted of one passage at most
 _MARKER = re.compile(r"\[(\d+)\]")
+_HEADING = re.compile(r"#{1,6}\s+")
 
 
 class ExtractiveGenerator:
@@ -18,8 +19,10 @@ class ExtractiveGenerator:
     def __init__(self, max_passages: int) -> None:
         self._max_passages = max_passages
 
-    async def generate(self, question: str, evidence: Sequence[Evidence]) -> AsyncIterator[str]:
-        """Yield an opening line, then one quote per passage, best first, each ending in its `[n]`.
+    async def generate(
+        self, question: str, evidence: Sequence[Evidence], missing: Sequence[str] = ()
+    ) -> AsyncIterator[str]:
+        """Yield an opening line, one quote per passage, best first, each ending in its `[n]`, then what is missing.
 
         Raises:
             GenerationError: there is nothing to quote.
@@ -31,6 +34,8 @@ class ExtractiveGenerator:
         yield "The documents say:\n"
         for item in ranked[: self._max_passages]:
             yield f"\n- “{_quotable(_nearest(wanted, item['passage']))}” [{item['number']}]"
+        for part in missing:
+            yield f"\n\nNothing was found for: {part}"
 
 
 def _nearest(wanted: set[str], passage: str) -> str:
@@ -44,6 +49,6 @@ def _nearest(wanted: set[str], passage: str) -> str:
 
 
 def _quotable(text: str) -> str:
-    """Keep a quote inside its bullet, and its own bracketed numbers from reading as our citations."""
-    lines = (_MARKER.sub(r"(\1)", line.rstrip()) for line in text.strip().splitlines())
+    """Keep a quote inside its bullet, without heading marks, and its own numbers from reading as our citations."""
+    lines = (_MARKER.sub(r"(\1)", _HEADING.sub("", line.strip())) for line in text.strip().splitlines())
     return "\n  ".join(line for line in lines if line)

@@ -52,7 +52,8 @@ class PageFetch:
         self._resolve = resolve or resolve_host
         self._may_visit = may_visit
         self._max_bytes = int(settings.max_mb * 2**20)
-        self._certificates = httpx.create_ssl_context()  # reads files, so it happens here and not on a running loop
+        self._user_agent = user_agent()
+        self._certificates = httpx.create_ssl_context()  # reads files, so not on a running loop
 
     async def __call__(self, url: str) -> Page:
         import httpx
@@ -109,7 +110,7 @@ class PageFetch:
                     url.copy_with(host=address),
                     headers={
                         "Host": url.netloc.decode(),
-                        "User-Agent": user_agent(),
+                        "User-Agent": self._user_agent,
                         "Accept": ", ".join(_TYPES),
                         "Accept-Encoding": "gzip",
                         "Connection": "close",

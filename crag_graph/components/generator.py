@@ -16,9 +16,17 @@ class LlmGenerator:
         self._model = model
         self._prompt = prompt
 
-    async def generate(self, question: str, evidence: Sequence[Evidence]) -> AsyncIterator[str]:
+    async def generate(
+        self, question: str, evidence: Sequence[Evidence], missing: Sequence[str] = ()
+    ) -> AsyncIterator[str]:
         """Yield the answer in pieces; `ABSTAIN` alone says that the evidence does not answer."""
         marker, fenced = fence(render(evidence))
-        messages = self._prompt.messages(question=question, evidence=fenced, marker=marker, abstain=ABSTAIN)
+        messages = self._prompt.messages(
+            question=question,
+            evidence=fenced,
+            missing="\n".join(f"- {part}" for part in missing) or "(none known)",
+            marker=marker,
+            abstain=ABSTAIN,
+        )
         async for piece in self._model.stream(messages, GenerationError, "generator"):
             yield piece

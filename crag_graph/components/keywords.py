@@ -1,14 +1,16 @@
 """A query rewriter without a model: the names, numbers and content words of the question, as the user wrote them."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import date
 
 from crag_graph.errors import GenerationError
+from crag_graph.rules.compound import split_question
 from crag_graph.state import Turn
 
 _TOKEN = re.compile(r"[\"“„«「][^\"“”„«»「」]+[\"”“»」]|[^\s\"“”„«»「」]+")
 _EDGES = " \t\n\r.,;:!?…()[]{}<>¿¡。、，？！؟।"
+_QUOTES = tuple('"“„«「')
 _YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 _RECENT = re.compile(
     r"\b(?:latest|newest|current(?:ly)?|today|now|nowadays|recent(?:ly)?|this year|up[- ]to[- ]date|aktuell\w*|heute|"
@@ -16,27 +18,41 @@ _RECENT = re.compile(
     r"hoje|atual\w*)\b|最新|目前|现在|今天|最近|今年|現在|今日|वर्तमान|आज|нынешн\w*|сейчас|сегодня|последн\w*",
     re.IGNORECASE,
 )
-_STOP = frozenset(
-    (
-        "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it "
-        "its me my of on or our s she should so t than that the their them then there these they this those to was we "
-        "were what when where which who whom whose why will with would you your "
-        "about after again all also am any because before between both during each few further get give had having here "
-        "him himself how's itself just let like many me mean more most much no nor not off only other out over own "
-        "please same shall some such tell than there's through too under until up very want what's who's while us "
-        "der die das den dem des ein eine einen einem einer und oder ist sind war waren wird werden wurde wurden hat "
-        "haben wie was wer wo wann warum welche welcher welches welchen in im an am auf aus bei mit nach von vom zu "
-        "zum zur für über unter es er sie ich man nicht auch als dass kann "
-        "le la les un une des du de et ou est sont était ont au aux dans en par pour sur que qui quoi quel quelle "
-        "quels quelles quand où comment combien pourquoi ce cette ces il elle ils elles se ne pas "
-        "el los las una unos unas y o es son fue del al con para por qué cuál cuáles quién quiénes cuándo dónde cómo "
-        "se su sus lo il gli i uno della dello dei nel nella che chi cosa quale quando dove come "
-        "os as um uma do da dos das no na em com quem qual quanto onde "
-        "het een van zijn wat hoe waar wanneer welke niet "
-        "का की के को में से पर है हैं था थी थे और या ने क्या कौन कब कहाँ कैसे किस किसने कितने कितना यह वह "
-        "и в на с по что кто где когда как какой какая какие почему это от для из"
-    ).split()
-)
+_STOP = {
+    "en": (
+        "a an and are as at be been but by can could did do does for from had has have he her his how i if in "
+        "into is it its me my of on or our s she should so t than that the their them then there these they "
+        "this those to was we were what when where which who whom whose why will with would you your about "
+        "after again all also am any because before between both during each few further get give having here "
+        "him himself how's itself just let like many more most much no nor not off only other out over own "
+        "please same shall some such tell through too under until up very want what's who's while us"
+    ),
+    "de": (
+        "der die das den dem des ein eine einen einem einer und oder ist sind war waren wird werden wurde "
+        "wurden hat haben wie was wer wo wann warum welche welcher welches welchen in im an am auf aus bei "
+        "mit nach von vom zu zum zur für über unter es er sie ich man nicht auch als dass kann mir uns"
+    ),
+    "fr": (
+        "le la les un une des du de et ou est sont était ont au aux dans en par pour sur que qui quoi quel "
+        "quelle quels quelles quand où comment combien pourquoi ce cette ces il elle ils elles se ne pas a y"
+    ),
+    "es": (
+        "el la los las un una unos unas y o es son fue del al con en de a para por que qué cuál cuáles quién "
+        "quiénes cuándo cuánto dónde cómo se su sus lo no"
+    ),
+    "it": (
+        "il lo la gli le i un uno una del della dello dei nel nella di a da in con su per che chi cosa quale "
+        "quando dove come è sono ha e non si"
+    ),
+    "pt": (
+        "o a os as um uma do da dos das de no na em com para por que quem qual quanto quando onde como é são "
+        "foi e não se"
+    ),
+    "nl": "de het een van en is zijn was wat hoe waar wanneer welke wie in op voor met niet dat te",
+    "hi": "का की के को में से पर है हैं था थी थे और या ने क्या कौन कब कहाँ कैसे किस किसने कितने कितना यह वह",
+    "ru": "и в на с по что кто где когда как какой какая какие почему это от для из не",
+}
+_FUNCTION_WORDS = [frozenset(words.split()) for words in _STOP.values()]  # English first: it wins ties
 _LINKS = frozenset("of the and for de la del der van von y & da do dos di du des".split())
 
 
@@ -75,6 +91,10 @@ class KeywordsRewriter:
                     return f"{question.strip()} {' '.join(missing[: self._max_terms])}"
         return question
 
+    async def decompose(self, question: str) -> list[str]:
+        """Return the parts of a compound question, split by rule; the question itself, if it has but one."""
+        return split_question(question)
+
     def _queries(self, question: str) -> Iterator[str]:
         line = " ".join(question.split())
         terms = _content(line)
@@ -89,62 +109,63 @@ class KeywordsRewriter:
 
 def _content(text: str) -> list[str]:
     """Return names (kept together), quoted strings, numbers and content words, in order, each once."""
-    found: list[str] = []
-    for words in _runs(text):
+    words_here = {_base(_strip(token)) for token in _TOKEN.findall(text)}
+    function_words = max(_FUNCTION_WORDS, key=lambda known: len(known & words_here))
+    found = []
+    for words in _runs(text, function_words):
         term = " ".join(words)
-        if len(words) > 1 or term[:1] in "\"“„«「" or not _is_function_word(term):
+        if len(words) > 1 or term[:1] in _QUOTES or _base(term) not in function_words:
             found.append(term)
     return list({_normal(term): term for term in reversed(found)}.values())[::-1]
 
 
 def _names(text: str) -> list[str]:
     """Return the names and quoted strings of a text."""
-    return [term for term in _content(text) if term[:1] in "\"“„«「" or any(c.isupper() for c in term)]
+    return [term for term in _content(text) if term[:1] in _QUOTES or any(c.isupper() for c in term)]
 
 
-def _runs(text: str) -> Iterator[list[str]]:
+def _runs(text: str, function_words: Set[str]) -> Iterator[list[str]]:
     """Yield runs of words: capitalised neighbours together, with the small words that link them; others alone."""
-    words = [word for match in _TOKEN.findall(text) if (word := _strip(match))]
-    ends = [match.rstrip()[-1:] in ".,;:!?" for match in _TOKEN.findall(text) if _strip(match)]
+
+    def is_name(word: str) -> bool:
+        return any(c.isupper() for c in word) and _base(word) not in function_words
+
+    tokens = [token for token in _TOKEN.findall(text) if _strip(token)]
     run: list[str] = []
-    for i, word in enumerate(words):
-        ahead = next((other for other in words[i + 1 : i + 3] if other.lower() not in _LINKS), "")
-        links = bool(run) and word.lower() in _LINKS and _is_name(ahead) and not ends[i]
-        if _is_name(word) or links or (run and word[0].isdigit()):
-            run.append(word)
-            if not ends[i]:
-                continue
-            word = ""
-        if run:
+    for i, token in enumerate(tokens):
+        word = _strip(token)
+        closes = token[-1] in ".,;:!?" and len(word) > 1
+        ahead = next((other for other in tokens[i + 1 :] if other.lower() not in _LINKS), "")
+        links = word.lower() in _LINKS and not closes and is_name(_strip(ahead))
+        belongs = is_name(word) or (bool(run) and (links or word[0].isdigit()))
+        if run and not belongs:
             yield run
             run = []
-        if word:
-            yield [word]
+        run.append(word)
+        if closes or not belongs:
+            yield run
+            run = []
     if run:
         yield run
 
 
 def _strip(token: str) -> str:
     """Return a token without punctuation around it; quoted strings keep their quotes."""
-    return token if token[0] in "\"“„«「" and len(token) > 2 else token.strip(_EDGES)
+    return token if token[:1] in _QUOTES and len(token) > 2 else token.strip(_EDGES)
 
 
-def _is_name(word: str) -> bool:
-    return bool(word) and any(c.isupper() for c in word) and not _is_function_word(word)
-
-
-def _is_function_word(word: str) -> bool:
-    return word.lower().removesuffix("'s").removesuffix("’s") in _STOP
+def _base(word: str) -> str:
+    return word.lower().removesuffix("'s").removesuffix("’s")
 
 
 def _weight(term: str) -> tuple[int, int]:
     """Rank what a query must not lose: names, quotes and numbers first, then long words."""
-    is_fixed = term[:1] in "\"“„«「" or any(c.isupper() or c.isdigit() for c in term)
+    is_fixed = term[:1] in _QUOTES or any(c.isupper() or c.isdigit() for c in term)
     return int(is_fixed), len(term)
 
 
 def _normal(query: str) -> str:
-    return " ".join(word for token in query.casefold().split() if (word := token.strip(_EDGES + "\"“”„«»「」")))
+    return " ".join(word for token in query.casefold().split() if (word := token.strip(_EDGES + '"“”„«»「」')))
 
 
 def _cut(query: str, limit: int) -> str:

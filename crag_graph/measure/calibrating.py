@@ -26,6 +26,7 @@ from crag_graph.rules.calibration import (
     Interval,
     by_question,
     changing,
+    check_cost,
     cut_offs,
     errors,
     intervals,
@@ -87,7 +88,7 @@ class Report:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the scores can be read as probabilities on data like these, and a map would not help."""
+        """Whether a score can be read as a probability on data like these, or no map would make it more of one."""
         return self.ece_before <= _CALIBRATED or self.ece_after >= self.ece_before
 
     def plain(self) -> dict[str, Any]:
@@ -125,6 +126,7 @@ async def calibrate(
     Raises:
         InputError: too few pairs or questions, one label only, or a cost below 1.
     """
+    check_cost(cost)
     check(pairs)
     scored = await score_pairs(graders.documents, pairs, progress)
     check([pair for pair, _ in scored.graded])
@@ -266,7 +268,7 @@ def _settings(
         "date": date.today().isoformat(),
         "rows": str(rows),
     }
-    values: dict[str, Any] = {name: threshold.value for name, threshold in thresholds.items()}
+    values: dict[str, Any] = {"scale": "unit"} | {name: threshold.value for name, threshold in thresholds.items()}
     values["calibration"] = {name: value for name, value in made.items() if value}
     block = use if use in EvaluatorSettings.model_fields else "custom"
     return {"evaluator": {"use": use, block: values}}

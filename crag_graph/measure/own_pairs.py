@@ -1,22 +1,22 @@
 """Labelled pairs from text that nobody has labelled: a person's own documents.
 
 A question is drawn from a sentence of a passage. One *fact* is taken out of it, a number or a name, and asked for with
-about two thirds of the words that remain, in their order, behind a question word where the language has one here:
+two to four of the words that remain (a third), in their order, behind a question word where the language has one here:
 
-    It has measured rain, wind, temperature and pressure since 12 May 1998.
-    → When measured rain wind pressure 12 May?
+    The station has measured rain, wind, temperature and pressure since 12 May 1998.
+    → When station wind pressure?
 
 Function words are left out (those of English, and whatever stands in more than 30% of the passages), and so are single
 letters and digits. A sentence that opens with a pronoun gets the title in front. In scripts without spaces a clause
 loses its number, or a few characters.
 
-That passage is positive. Its nearest neighbours in the same document are the hard negatives, and the passages of other
-documents that share most of the question's words the easier ones. A passage that holds the sentence too, as overlapping
-chunks do, or the fact beside half of the words, might answer and is left out.
+That passage is positive. The passages of the same document and those of other documents that rank highest for the
+question (BM25) are the hard and the easier negatives; where none shares a word, the nearest in the document. A passage
+that holds the sentence too, as overlapping chunks do, or the fact beside half of the words, may answer and is left out.
 
-Limits: these questions use the words of the document, while people use their own, so helpful texts score higher than in
-real life; they ask for facts, never for reasons or summaries; and a passage that answers in other words counts as
-negative. Cut-offs from such pairs are a first fit to a corpus. A hundred pairs labelled by hand beat them.
+Limits: these questions use the words of the document, while people use their own, so both labels are told apart more
+easily than in real life; they ask for facts, never for reasons or summaries; and a passage that answers in other words
+counts as negative. Cut-offs from such pairs are a first fit to a corpus; a hundred pairs labelled by hand beat them.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ from crag_graph.settings import IngestSettings, Settings
 
 NEIGHBOURS, ELSEWHERE = 2, 2  # negatives per question
 _COMMON = 0.3  # share of passages from which a word says nothing about one of them
-_KEPT = 2 / 3  # of the words of a sentence
-_FEWEST, _MOST = 3, 8  # words of a question
+_KEPT = 1 / 3  # of the words of a sentence: as many as people's questions share with what answers them
+_FEWEST, _MOST = 2, 4  # words of a question
 _NEAREST = 10  # passages of other documents that are looked at
 _ROUNDS = 3  # questions from one passage, at most
 _ASKING = {  # for a year, a number, a name
@@ -68,9 +68,10 @@ Kind = Literal["own", "neighbour", "elsewhere"]
 
 
 class Asked(NamedTuple):
-    """A question, the sentence it was drawn from, and the fact that it asks for."""
+    """A question, its terms without the question word, and the sentence and fact that it was drawn from."""
 
     text: str
+    terms: frozenset[str]
     sentence: str
     fact: str
 
@@ -183,8 +184,7 @@ class _Corpus:
 
     def _might_answer(self, place: int, asked: Asked) -> bool:
         text = _squeezed(self._passages[place].page_content)
-        wanted = set(terms(asked.text))
-        has_half = 2 * len(wanted & self._terms[place]) >= len(wanted)
+        has_half = 2 * len(asked.terms & self._terms[place]) >= len(asked.terms)
         return _squeezed(asked.sentence) in text or (has_half and _squeezed(asked.fact) in text)
 
     def _row(self, place: int, own: int, asked: Asked, kind: Kind) -> PairRow:
@@ -218,15 +218,15 @@ def ask(sentence: str, title: str, language: str, common: frozenset[str], draw: 
         if len(word) > 1 and not first <= at < last and not common.issuperset(terms(word))
     ]
     needs_title = bool(title and _PRONOUN.match(sentence))
-    if len(content) < _FEWEST - needs_title:
+    if len(content) < _FEWEST:
         return None
-    count = min(max(round(_KEPT * len(content)), _FEWEST - needs_title), _MOST)
+    count = min(max(round(_KEPT * len(content)), _FEWEST), _MOST)
     kept = [content[at] for at in sorted(draw.sample(range(len(content)), count))]
     fact = " ".join(words[first:last])
     kind = 0 if _YEAR.fullmatch(fact) else 1 if fact[0].isdigit() else 2
     asking = _ASKING[language][kind] if language in _ASKING else ""
     line = " ".join(part for part in (asking, *kept) if part)
-    return Asked(f"{title}: {line}?" if needs_title else f"{line}?", sentence, fact)
+    return Asked(f"{title}: {line}?" if needs_title else f"{line}?", frozenset(terms(" ".join(kept))), sentence, fact)
 
 
 def _facts(words: Sequence[str]) -> list[tuple[int, int]]:
@@ -252,7 +252,7 @@ def _ask_by_clause(sentence: str, draw: random.Random) -> Asked | None:
     at = draw.randrange(len(clause) - 3)
     first, last = draw.choice(numbers) if numbers else (at, at + 3)
     rest = f"{clause[:first]}{clause[last:]}"
-    return Asked(f"{rest}？", sentence, clause[first:last]) if len(rest) >= 6 else None
+    return Asked(f"{rest}？", frozenset(terms(rest)), sentence, clause[first:last]) if len(rest) >= 6 else None
 
 
 def _document(passage: Document) -> str:

@@ -1,6 +1,5 @@
 """A picture of a calibration: what scores mean, where the labels lie, and what each cut-off would cost."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,10 @@ def need_matplotlib() -> None:
     Raises:
         ConfigurationError: matplotlib is not installed.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigurationError('--plot needs matplotlib: pip install "crag-graph[fit]", or leave --plot out')
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise ConfigurationError('--plot needs matplotlib: pip install "crag-graph[fit]"; or leave it out') from error
 
 
 def plot(report: Report, path: Path) -> None:
@@ -67,7 +68,7 @@ def _draw_meaning(axes: Any, graded: Sequence[tuple[Pair, float]]) -> None:
         zorder=3,
         label="this evaluator (size: pairs)",
     )
-    _label(axes, "What a score means", "score", "share of texts that help")
+    _label(axes, "What a score means", "score", "share of texts that help", "upper left")
 
 
 def _draw_labels(axes: Any, report: Report) -> None:
@@ -77,7 +78,7 @@ def _draw_labels(axes: Any, report: Report) -> None:
         axes.hist(scores, bins=25, range=(0, 1), weights=weights, color=colour, alpha=0.55, label=name)
     for name in ("lower", "upper"):
         axes.axvline(report.thresholds[name].value, color=NEUTRAL, linewidth=1.2, linestyle="--")
-    _label(axes, "Where the labels lie", "score", "share of texts with this label", top=None)
+    _label(axes, "Where the labels lie", "score", "share of texts with this label", "upper center", top=None)
 
 
 def _draw_cost(axes: Any, report: Report) -> None:
@@ -94,11 +95,11 @@ def _draw_cost(axes: Any, report: Report) -> None:
         axes.text(
             threshold.value, 1.01, f"{name} {threshold.value:.2f}", ha="center", fontsize=8, backgroundcolor="white"
         )
-    _label(axes, "What a cut-off errs in", "cut-off (band: 95% of resamples)", "share of questions")
+    _label(axes, "What a cut-off errs in", "cut-off (band: 95% of resamples)", "share of questions", "center")
 
 
-def _label(axes: Any, title: str, across: str, up: str, top: float | None = 1.06) -> None:
+def _label(axes: Any, title: str, across: str, up: str, legend: str, top: float | None = 1.06) -> None:
     axes.set(xlabel=across, ylabel=up, xlim=(-0.02, 1.02), ylim=(0, top))
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    axes.legend(fontsize=8, edgecolor="white")
+    axes.legend(fontsize=8, edgecolor="white", loc=legend)
     axes.spines[["top", "right"]].set_visible(False)

@@ -60,6 +60,16 @@ class Errors(NamedTuple):
     misses: float  # of the helpful bests: below
 
 
+def check_cost(cost: float) -> None:
+    """Refuse a cost with which the lenient cut-off could lie above the strict one.
+
+    Raises:
+        InputError: it is below 1, or not a finite number.
+    """
+    if not 1 <= cost < math.inf:
+        raise InputError(f"the cost is {cost}: a wrong correct hurts at least as much as a needless search; write >= 1")
+
+
 def by_question(rows: Iterable[tuple[str, int, float]]) -> list[Case]:
     """Return one case per question, in order of appearance, from (question, label, score) of every text."""
     best: dict[str, list[float | None]] = {}
@@ -74,10 +84,9 @@ def cut_offs(cases: Sequence[Case], cost: float) -> CutOffs:
     """Return the strict and the lenient cut-off of least loss.
 
     Raises:
-        InputError: a cost below 1, with which the lenient cut-off could lie above the strict one.
+        InputError: see `check_cost`.
     """
-    if not 1 <= cost < math.inf:
-        raise InputError(f"the cost is {cost}: a wrong correct hurts at least as much as a needless search; write >= 1")
+    check_cost(cost)
     more, less = float(cost).as_integer_ratio()  # whole numbers: losses are compared without rounding
     return CutOffs(_least_loss(cases, alarm=more, miss=less)[-1], _least_loss(cases, alarm=less, miss=more)[0])
 

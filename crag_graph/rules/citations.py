@@ -12,7 +12,7 @@ whatever the pieces are: a piece that may still turn into a citation or a URL is
 
 import re
 
-_URL = r"https?://[^\s<>\"'）)\]】」』》]+"
+_URL = r"https?://[^\s<>\"'）)\[\]【】」』》]+"
 _TOKEN = re.compile(rf"(?P<marker>[ ]?[\[【]\s?\d{{1,3}}(?:\s?[,;]\s?\d{{1,3}}){{0,9}}\s?[\]】])|(?P<url>{_URL})")
 # The longest tail that may still grow into a token: an open bracket with digits, a URL, or a start of either.
 _PENDING = re.compile(

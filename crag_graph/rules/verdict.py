@@ -6,6 +6,8 @@ No documents: incorrect. Documents of which none could be graded: ambiguous, bec
 
 Good documents are those graded at or above `lower`, and, unless the verdict is incorrect, the ungraded ones.
 
+A question in parts has the verdict of its parts: correct when all are, incorrect when all are, else ambiguous.
+
 >>> decide([0.9, 0.1, None], upper=0.7, lower=0.3)[0]
 'correct'
 >>> decide([], upper=0.7, lower=0.3)
@@ -39,6 +41,17 @@ def decide(
     if value >= lower:
         return "ambiguous", f"{of}, between lower {lower:.2f} and upper {upper:.2f}"
     return "incorrect", f"{of}, below lower {lower:.2f}"
+
+
+def decide_parts(parts: Sequence[tuple[str, Verdict]]) -> tuple[Verdict, str]:
+    """Return the verdict on a question from those on its parts, and the sentence that explains it.
+
+    >>> decide_parts([("Price of X", "correct"), ("warranty of Y", "incorrect")])
+    ('ambiguous', 'by part: Price of X: correct; warranty of Y: incorrect')
+    """
+    reason = "by part: " + "; ".join(f"{question}: {verdict}" for question, verdict in parts)
+    verdicts = {verdict for _, verdict in parts}
+    return verdicts.pop() if len(verdicts) == 1 else "ambiguous", reason
 
 
 def is_good(score: float | None, verdict: Verdict, *, lower: float) -> bool:

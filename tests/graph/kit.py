@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 
 from crag_graph.graph import compile_graph
 from crag_graph.protocols import Components
+from crag_graph.rules.compound import split_question
 from crag_graph.settings import Settings
 
 WEB_TEXT = "The web says the warranty is five years."
@@ -59,6 +60,9 @@ class Rewriter:
             raise self.error
         return self.queries.pop(0) if self.queries else question
 
+    async def decompose(self, question: str) -> list[str]:
+        return split_question(question)
+
     async def standalone(self, question: str, history: Sequence[dict[str, str]]) -> str:
         return f"{question} ({history[0]['content']})"
 
@@ -71,9 +75,11 @@ class Writer:
     error: Exception | None = None
     fails_after: int = 0
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
-    async def generate(self, question: str, evidence: Sequence[Any]):
+    async def generate(self, question: str, evidence: Sequence[Any], missing: Sequence[str] = ()):
         self.asked.append((question, list(evidence)))
+        self.missing = list(missing)
         for position, piece in enumerate(self.pieces):
             if self.error and position == self.fails_after:
                 raise self.error

@@ -11,7 +11,8 @@ from crag_graph.policy import policy
 from crag_graph.resources import resource
 from crag_graph.settings import RunContext, Settings
 
-PROFILES = ["default", "offline", "ollama", "openai", "production"]
+PAPER = {"popqa": (0.795, 0.005), "pubhealth": (0.75, 0.045), "arc": (0.75, 0.045), "biography": (0.975, 0.045)}
+PROFILES = ["default", "offline", "ollama", "openai", "production", *(f"paper-{name}" for name in PAPER)]
 
 
 def flat(data, prefix=""):
@@ -39,6 +40,17 @@ def test_every_shipped_profile_loads(profile):
     assert load(profile, {}).profile == profile
 
 
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_cut_offs_are_converted_from_its_scale(name):
+    settings = load_settings(f"paper-{name}", {})
+    upper, lower = PAPER[name]
+    for cut in (settings.evaluator.llm, settings.evaluator.cross_encoder):
+        assert (cut.upper, cut.lower, cut.keep) == pytest.approx((upper, lower, 0.25))
+    assert policy(settings).keep == pytest.approx(0.25)
+    assert policy(settings).max_strips == 5
+    assert settings.evaluator.cross_encoder.output_scale == "signed"
+
+
 def test_without_a_config_the_key_decides_the_profile():
     assert load(environ={}).profile == "offline"
     assert load(environ={"OPENAI_API_KEY": "  "}).profile == "offline"
@@ -57,10 +69,13 @@ SPECIAL = (
         "retrieve.use": "bm25",
         "evaluator.use": "my.module:thing",
         "evaluator.aggregate": "mean",
-    "evaluator.prefilter.use": "local",
+        "evaluator.prefilter.use": "local",
         "rewriter.use": "keywords",
         "rewriter.max_chars": "300",
         "web.use": "off",
+        "corrections.ambiguous": "[requery, web]",
+        "corrections.incorrect": "[decompose]",
+        "corrections.on_insufficient": "ask",
         "web.tavily.search_depth": "advanced",
         "refine.filter": "evaluator",
         "refine.mode": "sentence",
@@ -122,6 +137,7 @@ def test_the_environment_beats_the_file_and_the_run_context_beats_both(tmp_path)
         ("CRAG_RETRIEVE__TOP_K", "30", "top_k (30) must not be above fetch_k (20)"),
         ("CRAG_INGEST__CHUNK_OVERLAP", "900", "must be below chunk_chars"),
         ("CRAG_WEB__USE", "bing", "web.use"),
+        ("CRAG_CORRECTIONS__AMBIGUOUS", "[wep]", "'web', 'requery' or 'decompose'"),
         ("CRAG_EVALUATOR__LLM__SCALE", "percent", "write unit (0..1) or signed (-1..1)"),
     ],
 )

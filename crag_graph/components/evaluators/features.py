@@ -3,7 +3,7 @@
 Every feature is a number in about -1..1 that needs no other text to be computed, so that the score of a text does not
 depend on its neighbours in the call. Vectors come from outside.
 
-A text is read once (`read_text`), then `features` compares it with a question.
+A text is read once (`read_text`), `share` looks a question up in it, `features` compares the two.
 """
 
 import re
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import numpy
 
 COMPARED = (
-    "cosine",  # of the question with the mean of the text's units
-    "cosine_best",  # with the nearest unit
+    "cosine",  # of the question with the nearest unit
     "cosine_content",  # of its content words with the nearest unit
     "overlap",  # share of the question's rarity found in heading and text
     "overlap_about",  # the same of content terms that are no names, in the best unit
@@ -49,6 +48,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """What a score is made from, per kind of comparison: what a feature is worth differs between them."""
 
+_LONG = 0.95  # `length` of 300 terms: beyond lies nothing that was fitted
 _STRIP = 0.69  # `length` of about 62 terms: up to three sentences
 _NUMBER_WORD = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|"
@@ -64,6 +64,7 @@ _PRONOUN = re.compile(
     r"(?:he|she|it|they|this|that|these|those|his|her|its|their|er|sie|es|dies\w*|il|elle|ils|elles|ce|cette|él|ella)\b",
     re.IGNORECASE,
 )
+_NEAREST = 4  # units per text that get a vector; more take time and change no figure
 _MAX_HEADING = 200  # characters; a longer first line is text
 _GRAM = 4  # characters of a gram: long enough to be rare, short enough for the parts of a compound
 
@@ -95,6 +96,25 @@ def read_text(text: str) -> Text:
     return Text(heading, tuple(piece for piece in pieces if piece))
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Which terms of a question a text has: from 0 to 1 per unit and term, and per term for the heading."""
+
+    in_units: "numpy.ndarray"
+    in_heading: "numpy.ndarray"
+    nearest: tuple[int, ...]  # the units with most of the question by rarity: the ones worth a vector
+
+
+def share(question: Question, text: Text) -> Shared:
+    """Look up the terms of a question in a text of at least one unit."""
+    import numpy
+
+    in_units = numpy.array([_matches(question.terms, unit) for unit in text.unit_terms])
+    order = numpy.argsort(-(in_units @ numpy.array(question.rarities or (1.0,))), kind="stable")
+    in_heading = numpy.array(_matches(question.terms, text.heading_terms))
+    return Shared(in_units, in_heading, tuple(int(i) for i in order[:_NEAREST]))
+
+
 def kind_of(values: Mapping[str, float]) -> str:
     """Return which of `KINDS` a comparison is."""
     if values["for_name"]:
@@ -104,36 +124,33 @@ def kind_of(values: Mapping[str, float]) -> str:
 
 
 def features(
-    question: Question, text: Text, cosines: "numpy.ndarray", cosine: float, rarity: Rarity
+    question: Question, text: Text, shared: Shared, cosines: "numpy.ndarray", rarity: Rarity
 ) -> dict[str, float]:
-    """Compare a question with a text of at least one unit.
+    """Compare a question with a text.
 
-    `cosines` has one row per variant of the question and one column per unit; `cosine` is that of the question with
-    the text as a whole. The embedder at hand may not know a script, so cosines count by the share of Latin letters.
+    `cosines` has one row per variant of the question and one column per unit in `shared.nearest`. The embedder at hand
+    may not know a script, so they count by the share of Latin letters.
     """
     import numpy
 
     weights = numpy.array(question.rarities or (1.0,))
     total = max(float(weights.sum()), 1e-9)
-    found = numpy.array([_matches(question.terms, unit) for unit in text.unit_terms])
-    in_heading = numpy.array(_matches(question.terms, text.heading_terms))
     cosines = cosines * question.latin
-    joint = found @ weights / total + cosines[0]
-    best = int(joint.argmax())
+    joint = shared.in_units[list(shared.nearest)] @ weights / total + cosines[0]
+    best = shared.nearest[int(joint.argmax())]
+    found = shared.in_units[best]
     own = text.unit_terms[best]
     own_content = [term for term in own if rarity.of(term) >= CONTENT]
-    everything = [*text.unit_terms, text.heading_terms]
-    overlap = float(numpy.maximum(found.max(axis=0), in_heading) @ weights) / total
+    overlap = float(numpy.maximum(shared.in_units.max(axis=0), shared.in_heading) @ weights) / total
     about = numpy.array(question.is_about or (True,)) * weights
-    nearest = cosines.max(axis=1)
+    everything = [*text.unit_terms, text.heading_terms]
     return {
-        "cosine": cosine * question.latin,
-        "cosine_best": float(nearest[0]),
-        "cosine_content": float(nearest[1]),
+        "cosine": float(cosines[0].max()),
+        "cosine_content": float(cosines[1].max()),
         "overlap": overlap,
-        "overlap_about": float(found[best] @ about / about.sum()) if about.any() else overlap,
-        "hits": float(found[best] @ weights) / 5,
-        "joint": float(joint[best]) / 2,
+        "overlap_about": float(found @ about / about.sum()) if about.any() else overlap,
+        "hits": float(found @ weights) / 5,
+        "joint": float(joint.max()) / 2,
         "run": max(_longest_run(question, part, rarity) for part in everything) / total,
         "numbers": _numbers_found(question.numbers, text) if question.numbers else overlap,
         "offers": _offers(question, text.units[best]),
@@ -142,8 +159,8 @@ def features(
         "refers": float(_PRONOUN.match(text.units[best]) is not None),
         "fresh": sum(term not in question.terms for term in own_content) / max(len(own_content), 1),
         "precise": sum(rarity.of(t) for t in own if t in question.terms) / max(sum(map(rarity.of, own)), 1e-9),
-        "length": float(numpy.log1p(sum(map(len, text.unit_terms)))) / 6,
-        "heading": float(in_heading @ weights) / total,
+        "length": min(float(numpy.log1p(sum(map(len, text.unit_terms)))) / 6, _LONG),
+        "heading": float(shared.in_heading @ weights) / total,
         "subject": _subject(question, text),
         "latin": question.latin,
         "for_name": float(question.one != ""),
@@ -206,17 +223,20 @@ def _offers(question: Question, unit: str) -> float:
 def _subject(question: Question, text: Text) -> float:
     """Compare the one name that a question asks for with heading and text, from 1 (it is) to -2 (it is another).
 
-    A heading with more words than the name may be a namesake's, or that of a part of the thing's own page.
+    "X (painter)" is a namesake of X; any other heading with more words may be that of a part of X's own pages.
     """
     name = question.one_terms
     if not name:
         return 0.0
-    if _plain(question.one) in [_plain(part) for part in text.heading.split(" › ")]:
+    wanted, parts = _plain(question.one), [_plain(part) for part in text.heading.split(" › ")]
+    if wanted in parts:
         return 1.0
-    if _holds(text.heading_terms, name):
+    if any(part.startswith(f"{wanted} (") for part in parts):
         return -1.2
     if any(_holds(unit, name) for unit in text.unit_terms):
         return 1.0 if text.unit_terms[0][: len(name)] == name else 0.0
+    if _holds(text.heading_terms, name):
+        return -0.5
     return -2.0 if text.heading else -1.0
 
 

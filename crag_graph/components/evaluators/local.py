@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crag_graph.components.evaluators.features import KINDS, Text, features, kind_of, read_text
+from crag_graph.components.evaluators.features import KINDS, Shared, Text, features, kind_of, read_text, share
 from crag_graph.components.evaluators.questions import Question, Rarity, read_question
 from crag_graph.errors import ConfigurationError
 from crag_graph.protocols import Embedder
 from crag_graph.state import Grade
+
+if TYPE_CHECKING:
+    import numpy
 
 SHIPPED = Path(__file__).parent / "local.json"
 
@@ -82,7 +85,7 @@ def _reason(question: Question, values: Mapping[str, float]) -> str:
         return f"the question asks for {question.one}; the text {said}"
     parts = [f"{values['overlap']:.0%} of what the question's words weigh is found"]
     if values["latin"] >= 0.5:
-        parts.insert(0, f"best sentence {values['cosine_best']:.2f}")
+        parts.insert(0, f"best sentence {values['cosine']:.2f}")
     if question.numbers:
         parts.append(f"{values['numbers']:.0%} of its numbers")
     if values["offers"]:
@@ -94,27 +97,27 @@ async def compare(
     embedder: Embedder, question: Question, texts: Sequence[Text], rarity: Rarity
 ) -> list[dict[str, float] | None]:
     """Return the features of every text, None for one without content."""
-    parts = [part for text in texts for part in (text.heading, *text.units) if part]
-    pieces = dict.fromkeys([*question.variants, *parts])
-    vectors = dict(zip(pieces, await embedder.embed(list(pieces)), strict=True))
-    return await asyncio.to_thread(lambda: [_features(question, text, vectors, rarity) for text in texts])
+    shared = await asyncio.to_thread(lambda: [share(question, text) if text.units else None for text in texts])
+    near = [text.units[i] for text, found in zip(texts, shared, strict=True) if found for i in found.nearest]
+    pieces = list(dict.fromkeys([*question.variants, *near])) if question.latin and near else []
+    vectors = dict(zip(pieces, await embedder.embed(pieces), strict=True)) if pieces else {}
+
+    def features_of(text: Text, found: Shared) -> dict[str, float]:
+        return features(question, text, found, _cosines(question, text, found, vectors), rarity)
+
+    couples = list(zip(texts, shared, strict=True))
+    return await asyncio.to_thread(lambda: [features_of(text, found) if found else None for text, found in couples])
 
 
-def _features(
-    question: Question, text: Text, vectors: Mapping[str, Sequence[float]], rarity: Rarity
-) -> dict[str, float] | None:
+def _cosines(question: Question, text: Text, shared: Shared, vectors: Mapping[str, Sequence[float]]) -> "numpy.ndarray":
+    """Return the cosines of the variants of a question with the nearest units; zeros where there are no vectors."""
     import numpy
 
-    if not text.units:
-        return None
+    if not vectors:
+        return numpy.zeros((len(question.variants), len(shared.nearest)))
     asked = numpy.array([vectors[variant] for variant in question.variants])
-    rows = numpy.array([vectors[unit] for unit in text.units])
-    lengths = numpy.array([len(unit) for unit in text.units], dtype=float)
-    whole = lengths @ rows
-    if text.heading:  # weighs as a fifth of the text, or by its length when that is more
-        whole += max(len(text.heading), 0.2 * lengths.sum()) * numpy.array(vectors[text.heading])
-    norm = max(float(numpy.linalg.norm(whole)), 1e-9)
-    return features(question, text, asked @ rows.T, float(asked[0] @ whole) / norm, rarity)
+    cosines: numpy.ndarray = asked @ numpy.array([vectors[text.units[i]] for i in shared.nearest]).T
+    return cosines
 
 
 def load_model(path: Path, fingerprint: str) -> Model:

@@ -192,3 +192,7 @@ class OnePassRewriter:
     async def standalone(self, question: str, history: Sequence[Turn]) -> str:
         """Return the question on its own; see `QueryRewriter`."""
         return await self._two_step.standalone(question, history)
+
+    async def decompose(self, question: str) -> list[str]:
+        """Return the parts of the question; see `QueryRewriter`."""
+        return await self._two_step.decompose(question)

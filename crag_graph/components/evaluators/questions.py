@@ -27,7 +27,7 @@ _ASKED = {
     ),
     "many": re.compile(
         r"\bhow (?:many|much|long|far|old|big|large|high|tall|fast|deep|often|wide|heavy)\b|"
-        r"\bwhat (?:percent\w*|number|amount|age|population|distance|speed|temperature)\b|"
+        r"\bwhat (?:percent\w*|number|amount|age|population|distance|speed|temperature)\b|\bcost\b|"
         r"\bwie ?viele?\b|\bwie (?:lange?|hoch|weit|oft|alt|groß)\b|"
         r"\bcombien\b|\bcuánt\w+|\bquant[ioae]\b|多少|几|\bकितन\w+|\bсколько\b|\bπόσ\w+|\bkaç\b|كم|bao nhiêu",
         re.IGNORECASE,

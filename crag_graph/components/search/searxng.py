@@ -38,6 +38,7 @@ class SearxngSearch(RunnableLambda[str, list[Document]]):
         self._wanted = wanted
         self._url = web_address(settings.base_url, "web.searxng.base_url").rstrip("/").removesuffix("/search")
         self._client = async_client(settings.timeout_s, on_response=raise_unless_ok)
+        self._headers = {"User-Agent": user_agent()}
         self._service = Service(
             name="searxng",
             address=self._url,
@@ -69,7 +70,7 @@ class SearxngSearch(RunnableLambda[str, list[Document]]):
             "engines": ",".join(settings.engines),
         }
         given = {key: value for key, value in parameters.items() if value}
-        response = await self._client.get(f"{self._url}/search", params=given, headers={"User-Agent": user_agent()})
+        response = await self._client.get(f"{self._url}/search", params=given, headers=self._headers)
         if response.headers.get("Content-Type", "").startswith("text/html"):
             raise self._service.failed(f"unreadable answer: a web page instead of JSON; {_NO_JSON}")
         return response.json()

@@ -1,0 +1,86 @@
+"""From evidence to an answer: generate."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from crag_graph.errors import GenerationError
+from crag_graph.nodes.common import Update, asked, open_parts
+from crag_graph.policy import Policy
+from crag_graph.prompts import ABSTAIN
+from crag_graph.protocols import Components
+from crag_graph.rules.citations import Citations
+from crag_graph.rules.fusion import fuse, recompose, render
+from crag_graph.runtime import say
+from crag_graph.state import CragState, Evidence
+
+
+async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
+    """Read `kept_strips`, `parts` → write `answer`, `grounded`, `sources`."""
+    warnings = [*state["warnings"]]
+    evidence = recompose(fuse(state["verdict"], state["good_docs"], state["web_docs"]), state["kept_strips"])
+    if state["verdict"] != "correct" and not (kit.web and policy.web):
+        warnings.append(f"the web was not searched: {kit.web_off or 'this run keeps off the web'}")
+    missing = [part["question"] for part in open_parts(state)]
+    warnings += [f"nothing was found for this part: {question}" for question in missing]
+    citations = Citations(len(evidence), render(evidence))
+    if state["enough"]:
+        pieces = _answer(asked(state), evidence, missing, kit, policy, warnings)
+        answer = await say(_checked(pieces, citations, policy.no_evidence))
+    else:
+        answer = await say(_once(policy.no_evidence))
+    if citations.invented:
+        warnings.append(f"removed from the answer, because no evidence has it: {', '.join(citations.invented)}")
+    if answer != policy.no_evidence and not citations.cited:
+        warnings.append("the answer cites none of its evidence, so it counts as not grounded")
+    return {
+        "answer": answer,
+        "grounded": bool(citations.cited),
+        "sources": [item for item in evidence if item["number"] in citations.cited],
+        "warnings": warnings,
+    }
+
+
+async def _once(text: str) -> AsyncIterator[str]:
+    yield text
+
+
+async def _answer(
+    question: str,
+    evidence: Sequence[Evidence],
+    missing: Sequence[str],
+    kit: Components,
+    policy: Policy,
+    warnings: list[str],
+) -> AsyncIterator[str]:
+    """Yield the generator's pieces; where it fails before its first word, those of the fallback."""
+    said = False
+    try:
+        async for piece in kit.generator.generate(question, evidence, missing):
+            said = True
+            yield piece
+    except GenerationError as error:
+        if said:
+            warnings.append(f"the answer was cut off: {error}")
+            return
+        if policy.on_failure == "error":
+            error.evidence = evidence
+            raise
+        warnings.append(f"the answer is quoted, not written: {error}")
+        async for piece in kit.fallback.generate(question, evidence, missing):
+            yield piece
+
+
+async def _checked(pieces: AsyncIterator[str], citations: Citations, no_evidence: str) -> AsyncIterator[str]:
+    """Yield the answer with its citations checked; a generator that abstains is replaced by the fixed sentence."""
+    opening = ""
+    async for piece in pieces:
+        opening += piece
+        start = opening.lstrip()
+        if start.startswith(ABSTAIN):
+            yield no_evidence
+            return
+        if not ABSTAIN.startswith(start):
+            break
+    yield citations.push(opening)
+    async for piece in pieces:
+        yield citations.push(piece)
+    yield citations.finish()
