@@ -21,7 +21,7 @@ def with_own_index_and_web(settings: Settings, folder: Path, web_origin: str) ->
     go_direct()
     values = settings.model_dump()
     values["index"] |= {"path": str(folder / "index"), "host": None}
-    values["web"] |= {"use": "tavily", "allow_domains": (), "deny_domains": ()}
+    values["web"] |= {"use": "tavily", "allow_domains": (), "deny_domains": (), "approve": False}
     values["web"]["tavily"] |= {"base_url": web_origin, "api_key_env": _WEB_KEY}
     return Settings.model_validate(values)
 
