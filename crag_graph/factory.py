@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from crag_graph.components.index import Index
     from crag_graph.components.llm import Model
+    from crag_graph.components.web_cache import WebCache
     from crag_graph.settings import RunContext
     from crag_graph.state import CragInput, CragOutput, CragState
 
@@ -238,22 +239,78 @@ class _Build:
                 return found
 
     def _web(self) -> tuple[Search | None, str]:
-        """Return the web search, or None and why it is off. A missing search key is no error: the index still works."""
+        """Return the web search, or None and why it is off. A source without its key is no error: others may answer."""
+        from crag_graph.components.search.chain import fallback_search, merged_search, missing_source, preferring
+
         web = self._settings.web
-        match web.use:
-            case "off":
-                return None, "web.use is off"
+        cache = self._web_cache()
+        sources: dict[str, Search] = {}
+        missing: list[str] = []
+        for name in web.sources:
+            if ":" in name:
+                sources[name] = self._remembered(imported(name, "web.use"), name, cache)
+                continue
+            try:
+                sources[name] = self._remembered(self._web_source(name), name, cache)
+            except ConfigurationError as error:
+                missing.append(str(error))
+                sources[name] = missing_source(name, str(error))
+        if len(missing) == len(sources):
+            return None, "; ".join(missing) or "web.use is off"
+        if web.merge:
+            search = merged_search(sources, web.max_results, self._settings.retrieve.hybrid.rrf_k)
+        else:
+            search = fallback_search(sources) if len(sources) > 1 else next(iter(sources.values()))
+        return self._with_pages(preferring(search, web.prefer), cache), ""
+
+    def _web_source(self, name: str) -> Search:
+        web = self._settings.web
+        match name:
             case "tavily":
                 from crag_graph.components.search.tavily import TavilySearch
 
-                try:
-                    return TavilySearch(web), ""
-                except ConfigurationError as missing:
-                    return None, str(missing)
-            case "folder":
+                return TavilySearch(web)
+            case "wikipedia":
+                from crag_graph.components.search.wikipedia import WikipediaSearch
+
+                return WikipediaSearch(web.wikipedia, web)
+            case "searxng":
+                from crag_graph.components.search.searxng import SearxngSearch
+
+                return SearxngSearch(web.searxng, web)
+            case _:
                 return _folder_web(self._settings)
-            case path:
-                return imported(path, "web.use"), ""
+
+    def _web_cache(self) -> "WebCache | None":
+        cache = self._settings.web.cache
+        if not cache.path:
+            return None
+        from crag_graph.components.web_cache import WebCache
+
+        return WebCache(Path(cache.path), cache.ttl_hours * 3600)
+
+    def _remembered(self, search: Search, name: str, cache: "WebCache | None") -> Search:
+        if cache is None or name == "folder":
+            return search
+        from crag_graph.components.web_cache import cached
+
+        web = self._settings.web
+        scope = web.model_dump_json(include={"max_results", "allow_domains", "deny_domains", name})
+        return cached(search, cache, name, scope)
+
+    def _with_pages(self, search: Search, cache: "WebCache | None") -> Search:
+        pages = self._settings.web.pages
+        if not pages.max_pages:
+            return search
+        from crag_graph.components.fetch import Fetch, PageFetch
+        from crag_graph.components.search.page_text import with_page_text
+
+        fetch: Fetch = PageFetch(pages)
+        if cache is not None:
+            from crag_graph.components.web_cache import cached_pages
+
+            fetch = cached_pages(fetch, cache)
+        return with_page_text(search, fetch, pages.max_pages, pages.max_chars)
 
     def _generator(self) -> Generator:
         match self._settings.generator.use:
@@ -288,20 +345,24 @@ class _Build:
         return prompt
 
 
-def _folder_web(settings: Settings) -> tuple[Search | None, str]:
-    """Return the search of the folder that stands in for the web; where there is none, say so."""
+def _folder_web(settings: Settings) -> Search:
+    """Return the search of the folder that stands in for the web.
+
+    Raises:
+        ConfigurationError: there is no such folder.
+    """
     from crag_graph.components.search.folder import folder_search
 
     folder = Path(settings.web.folder.path)
     if not folder.is_dir():
-        return None, f"web.folder.path: there is no folder {folder}; name one that holds documents"
+        raise ConfigurationError(f"web.folder.path: there is no folder {folder}; name one that holds documents")
 
     def load() -> "list[Document]":
         from crag_graph.ingest.loaders import load_folder
 
         return load_folder(folder, settings.ingest)
 
-    return folder_search(load, settings.web.max_results), ""
+    return folder_search(load, settings.web.max_results)
 
 
 def imported(path: str, setting: str) -> Any:

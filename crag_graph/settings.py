@@ -6,11 +6,13 @@ variable that holds one.
 """
 
 import math
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from crag_graph.state import Action
+from crag_graph.web_settings import PageSettings, SearxngSettings, WebCacheSettings, WikipediaSettings
 
 Unit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -18,6 +20,7 @@ Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 StripMode = Literal["windows", "sentence", "excerpt", "fixed", "selection"]
 IMPORT_PATH = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATH)]
+WEB_SOURCES = ("tavily", "wikipedia", "searxng", "folder")
 
 
 class Section(BaseModel):
@@ -301,13 +304,38 @@ class FolderSettings(Section):
 class WebSettings(Section):
     """Where to look when the index falls short."""
 
-    use: Literal["tavily", "folder", "off"] | ImportPath = "tavily"
+    use: str | tuple[str, ...] = "tavily"
+    merge: bool = False
+    prefer: tuple[str, ...] = ()
     max_results: Annotated[int, Field(ge=1, le=20)] = 5
     allow_domains: tuple[str, ...] = ()
     deny_domains: tuple[str, ...] = ()
     approve: bool = False
     tavily: TavilySettings = TavilySettings()
+    wikipedia: WikipediaSettings = WikipediaSettings()
+    searxng: SearxngSettings = SearxngSettings()
     folder: FolderSettings = FolderSettings()
+    pages: PageSettings = PageSettings()
+    cache: WebCacheSettings = WebCacheSettings()
+
+    @field_validator("use")
+    @classmethod
+    def _check_use(cls, use: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        names = (use,) if isinstance(use, str) else use
+        for name in names:
+            if use != "off" and name not in WEB_SOURCES and not re.fullmatch(IMPORT_PATH, name):
+                known = ", ".join(WEB_SOURCES)
+                raise ValueError(f"{name!r} is no web source: write {known}, package.module:name, or off alone")
+        if not names:
+            raise ValueError("the list is empty: name a source, or write off")
+        return use
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources in the order they are asked; none when the web is off."""
+        if isinstance(self.use, str):
+            return () if self.use == "off" else (self.use,)
+        return self.use
 
     @model_validator(mode="before")
     @classmethod

@@ -64,7 +64,7 @@ def _sqlite() -> Finding:
 
 def _keys(settings: Settings) -> list[Finding]:
     """Say of every key that the settings name whether it is there; never the key."""
-    named = {settings.web.tavily.api_key_env: settings.web.use == "tavily"}
+    named = {settings.web.tavily.api_key_env: "tavily" in settings.web.sources}
     uses_llm = "llm" in (settings.evaluator.use, settings.rewriter.use, settings.refine.filter, settings.generator.use)
     for variable, needed in (
         (settings.llm.api_key_env, uses_llm),
@@ -103,7 +103,7 @@ async def _index(settings: Settings) -> list[Finding]:
 
 async def _components(settings: Settings) -> list[Finding]:
     kit = build_components(settings)
-    web = Finding("web", "on", settings.web.use) if kit.web else Finding("web", "off", kit.web_off)
+    web = Finding("web", "on", ", ".join(settings.web.sources)) if kit.web else Finding("web", "off", kit.web_off)
     return [
         Finding("evaluator", "on", settings.evaluator.use),
         Finding("rewriter", "on", settings.rewriter.use),

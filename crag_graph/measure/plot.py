@@ -87,14 +87,12 @@ def _draw_cost(axes: Any, report: Report) -> None:
     rates = [errors(cases, cut) for cut in cuts]
     axes.plot(cuts, [rate.alarms for rate in rates], color=USELESS, label="useless text at or above")
     axes.plot(cuts, [rate.misses for rate in rates], color=HELPS, label="helpful texts all below")
-    for name in ("lower", "upper"):
+    for name, side in (("lower", "right"), ("upper", "left")):
         threshold = report.thresholds[name]
         axes.axvline(threshold.value, color=NEUTRAL, linewidth=1.2, linestyle="--")
         if threshold.interval:
             axes.axvspan(*threshold.interval, color=NEUTRAL, alpha=0.12, linewidth=0)
-        axes.text(
-            threshold.value, 1.01, f"{name} {threshold.value:.2f}", ha="center", fontsize=8, backgroundcolor="white"
-        )
+        axes.text(threshold.value, 1.01, f" {name} {threshold.value:.2f} ", ha=side, fontsize=8)
     _label(axes, "What a cut-off errs in", "cut-off (band: 95% of resamples)", "share of questions", "center")
 
 

@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from crag_graph.errors import GenerationError, RetrievalError, SearchError
 from crag_graph.nodes.common import Update, asked, grade, identified, open_parts
 from crag_graph.nodes.people import approved
+from crag_graph.notices import noticed
 from crag_graph.policy import Policy
 from crag_graph.protocols import Components
 from crag_graph.rules.corrections import after_split, round_actions
@@ -145,7 +146,9 @@ async def _searched(kit: Components, queries: Sequence[str], warnings: list[str]
             warnings.extend([] if said in warnings else [said])
             return None
 
-    results = await asyncio.gather(*map(search, queries))
+    with noticed() as said:
+        results = await asyncio.gather(*map(search, queries))
+    warnings += [text for text in said if text not in warnings]
     return [document for result in results for document in result or []], None in results
 
 

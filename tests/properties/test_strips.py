@@ -71,8 +71,8 @@ def test_a_lead_lies_before_its_strip(text):
 )
 @pytest.mark.parametrize("mode", ["windows", "sentence", "excerpt", "fixed"])
 def test_a_text_without_sentence_ends_is_cut_into_bounded_strips_in_linear_time(line, mode):
-    started = time.perf_counter()
+    started = time.process_time()
     found = strips(line, mode)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert len(found) > 10
     assert max(strip.end - strip.start for strip in found) <= MAX_CODE
