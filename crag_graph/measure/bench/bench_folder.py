@@ -22,6 +22,8 @@ def with_own_index_and_web(settings: Settings, folder: Path, web_origin: str) ->
     values = settings.model_dump()
     values["index"] |= {"path": str(folder / "index"), "host": None}
     values["web"] |= {"use": "tavily", "allow_domains": (), "deny_domains": (), "approve": False}
+    values["web"]["pages"] |= {"max_pages": 0}  # the served addresses lead nowhere
+    values["web"]["cache"] |= {"path": None}  # a search costs what it costs, every time
     values["web"]["tavily"] |= {"base_url": web_origin, "api_key_env": _WEB_KEY}
     return Settings.model_validate(values)
 
