@@ -29,6 +29,7 @@ VARIABLES = {
     "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
     "standalone": {"question", "history", "marker"},
     "decompose": {"question", "marker", "max_parts"},
+    "unsupported": {"question", "abstain"},
     "generate": {"question", "evidence", "missing", "marker", "abstain"},
 }
 
@@ -109,7 +110,7 @@ class _Build:
     def components(self) -> Components:
         settings = self._settings
         web, web_off = self._web()
-        evaluator = self._evaluator(settings.evaluator.use)
+        evaluator = by_use = self._evaluator(settings.evaluator.use)
         strip_filter = evaluator if settings.refine.filter == "evaluator" else self._llm_strip_filter()
         rewriter = self._rewriter()
         if settings.evaluator.use == "llm" and settings.evaluator.llm.one_pass:
@@ -124,6 +125,8 @@ class _Build:
             strip_filter=strip_filter,
             generator=self._generator(),
             fallback=self._extractive(),
+            web_evaluator=by_use if settings.evaluator.use in ("local", "similarity") else None,
+            unsupported=self._unsupported(),
             notices=lambda: [*self._index.warnings, *([stale] if stale else [])],
             prompts=tuple(prompt.id for prompt in self._prompts),
         )
@@ -323,6 +326,19 @@ class _Build:
             case path:
                 found: Generator = imported(path, "generator.use")
                 return found
+
+    def _unsupported(self) -> Generator | None:
+        """Return what answers without evidence; None unless the settings ask for that."""
+        if self._settings.corrections.on_insufficient != "unsupported":
+            return None
+        if self._settings.generator.use != "llm":
+            raise ConfigurationError(
+                "corrections.on_insufficient is unsupported, which needs a model to answer: "
+                "set generator.use to llm, or corrections.on_insufficient to abstain or ask"
+            )
+        from crag_graph.components.generator import UnsupportedGenerator
+
+        return UnsupportedGenerator(self._model(self._settings.llm.model), self._prompt("unsupported"))
 
     def _extractive(self) -> Generator:
         from crag_graph.components.extractive import ExtractiveGenerator

@@ -29,7 +29,6 @@ class Policy:
     approve: bool
     max_rounds: int
     corrections: Listed
-    on_insufficient: Literal["abstain", "ask", "unsupported"]
     max_query_chars: int
     strip_mode: Mode
     window: int
@@ -65,7 +64,6 @@ def policy(settings: Settings, context: object = None) -> Policy:
         web=run.web is not False,
         approve=settings.web.approve,
         corrections={"ambiguous": correct.ambiguous, "incorrect": correct.incorrect},
-        on_insufficient=correct.on_insufficient,
         max_rounds=_or(run.max_rounds, correct.max_rounds),
         max_query_chars=settings.rewriter.max_chars,
         strip_mode=run.strip_mode or refine.mode,

@@ -98,5 +98,7 @@ class Components:
     strip_filter: Evaluator  # the same seam: it scores strips instead of documents
     generator: Generator
     fallback: Generator  # answers when `generator` fails
+    web_evaluator: Evaluator | None = None  # grades web documents too, where that costs no model call
+    unsupported: Generator | None = None  # answers without evidence, where the settings ask for that
     notices: Callable[[], Sequence[str]] = tuple  # what a reader of the index should know, as of the last search
     prompts: tuple[str, ...] = ()  # ids of the prompts in use, for the trace

@@ -4,7 +4,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from crag_graph.state import CragState
+from crag_graph.state import CragState, Part
 
 
 def report(state: CragState, prompts: tuple[str, ...]) -> dict[str, Any]:
@@ -37,19 +37,26 @@ def _trace(state: CragState, prompts: tuple[str, ...]) -> dict[str, Any]:
             }
             for grade in state["grades"]
         ],
+        "parts": [_part(part, state["strips"], number) for number, part in enumerate(state["parts"])],
         "web_queries": state["web_queries"],
         "web_docs": [_web(document) for document in state["web_docs"]],
         "strips": [_strip(strip) for strip in state["strips"]],
         "rounds": state["rounds"],
+        "human": state["human"],
         "prompts": prompts,
     }
 
 
+def _part(part: Part, strips: list[Document], number: int) -> dict[str, Any]:
+    kept = [strip.id for strip in strips if strip.metadata["part"] == number and strip.metadata["kept"]]
+    return {**part, "kept_strips": kept}
+
+
 def _web(document: Document) -> dict[str, Any]:
-    keys = ("title", "url", "date", "provider")
+    keys = ("title", "url", "date", "provider", "grade")
     return {"id": document.id, **{key: document.metadata.get(key) for key in keys}}
 
 
 def _strip(strip: Document) -> dict[str, Any]:
-    keys = ("document_id", "title", "origin", "start", "end", "score", "kept", "why")
+    keys = ("document_id", "title", "origin", "start", "end", "part", "score", "kept", "why")
     return {"id": strip.id, "text": strip.page_content, **{key: strip.metadata[key] for key in keys}}

@@ -1,5 +1,7 @@
 """What a person sees in the terminal; colours and width degrade by themselves where they are not supported."""
 
+import os
+import textwrap
 from typing import Any
 
 from rich.console import Console, Group
@@ -9,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+PLACES = {"internal": "the index", "web": "the web"}
 COLOURS = {"correct": "green", "ambiguous": "yellow", "incorrect": "red"}
 
 
@@ -33,10 +36,16 @@ def show_result(console: Console, result: dict[str, Any], *, explain: bool) -> N
 def _source(source: dict[str, Any]) -> Group:
     page = f", page {source['page']}" if source["page"] else ""
     date = f", {source['date']}" if source["date"] else ""
-    place = f"{source['url'] or source['path'] or ''}{page}{date}"
+    own = source["origin"] == "internal" and source["path"]
+    place = f"{_relative(source['path']) if own else source['url'] or source['path'] or ''}{page}{date}"
     head = Text.assemble((f"[{source['number']}] ", "bold cyan"), (source["title"] or place, "bold"))
     where = Text.assemble((f"{source['origin']}  ", "magenta"), (place, "dim"))
     return Group(head, Padding(where, (0, 0, 0, 4)), Padding(Text(source["passage"]), (0, 0, 0, 4)))
+
+
+def _relative(path: str) -> str:
+    """Return a path as seen from here, where that is shorter."""
+    return min(path, os.path.relpath(path), key=len)
 
 
 def _explanation(trace: dict[str, Any]) -> Group:
@@ -45,8 +54,13 @@ def _explanation(trace: dict[str, Any]) -> Group:
         parts.append(Text.assemble(("searched as: ", "bold"), trace["standalone_question"]))
     if trace["documents"]:
         parts.append(_documents(trace["documents"]))
+    for number, part in enumerate(trace["parts"], 1):
+        found = f"found in {PLACES[part['where']]}" if part["answered"] else "found nowhere"
+        parts.append(Text.assemble((f"part {number}: ", "bold"), part["question"], (f"  {found}", "dim")))
     for number, query in enumerate(trace["web_queries"], 1):
-        parts.append(Text.assemble((f"web query {number}: ", "bold"), query))
+        parts.append(Text.assemble((f"query {number}: ", "bold"), query))
+    if trace["human"]:
+        parts.append(Text.assemble(("a person: ", "bold"), trace["human"]))
     if trace["web_docs"]:
         parts.append(_web_docs(trace["web_docs"]))
     if trace["strips"]:
@@ -69,10 +83,11 @@ def _documents(documents: list[dict[str, Any]]) -> Table:
 
 def _web_docs(documents: list[dict[str, Any]]) -> Table:
     table = Table(title="Found on the web", title_justify="left", expand=True)
+    table.add_column("score", justify="right", no_wrap=True)
     table.add_column("title", ratio=3)
     table.add_column("address", ratio=4)
     for item in documents:
-        table.add_row(escape(item["title"] or ""), escape(item["url"] or ""))
+        table.add_row(_score(item["grade"]), escape(item["title"] or ""), escape(item["url"] or ""))
     return table
 
 
@@ -84,7 +99,8 @@ def _strips(strips: list[dict[str, Any]]) -> Table:
     table.add_column("why", ratio=2)
     for item in sorted(strips, key=lambda strip: (not strip["kept"], -(strip["score"] or 0))):
         style = None if item["kept"] else "dim"
-        text = escape(f"{item['title']}: {' '.join(item['text'].split())}" if item["title"] else item["text"])
+        text = " ".join(f"{item['title']}: {item['text']}".split()) if item["title"] else item["text"]
+        text = escape(text if item["kept"] else textwrap.shorten(text, 80, placeholder=" …"))
         table.add_row(_score(item["score"]), _mark(item["kept"]), text, escape(item["why"]), style=style)
     return table
 

@@ -1,4 +1,4 @@
-"""The generator that asks a model: it streams, cites `[n]`, and abstains when the evidence does not answer."""
+"""Generators that ask a model: from evidence, streaming and citing `[n]`; or, where that is asked for, from memory."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -7,6 +7,8 @@ from crag_graph.errors import GenerationError
 from crag_graph.prompts import ABSTAIN, Prompt, fence
 from crag_graph.rules.fusion import render
 from crag_graph.state import Evidence
+
+_THINK = "<think>"
 
 
 class LlmGenerator:
@@ -28,5 +30,48 @@ class LlmGenerator:
             marker=marker,
             abstain=ABSTAIN,
         )
-        async for piece in self._model.stream(messages, GenerationError, "generator"):
+        said = False
+        async for piece in past_thinking(self._model.stream(messages, GenerationError, "generator")):
+            said = said or bool(piece.strip())
             yield piece
+        if not said:
+            raise GenerationError("the model thought, but did not answer", component="generator", transient=True)
+
+
+class UnsupportedGenerator:
+    """Answers from what the model remembers; whoever uses it marks the answer as not grounded."""
+
+    def __init__(self, model: Model, prompt: Prompt) -> None:
+        self._model = model
+        self._prompt = prompt
+
+    async def generate(
+        self,
+        question: str,
+        evidence: Sequence[Evidence],  # noqa: ARG002 - there is none
+        missing: Sequence[str] = (),  # noqa: ARG002
+    ) -> AsyncIterator[str]:
+        """Yield the answer in pieces; `ABSTAIN` alone says that the model does not know."""
+        messages = self._prompt.messages(question=question, abstain=ABSTAIN)
+        async for piece in past_thinking(self._model.stream(messages, GenerationError, "generator")):
+            yield piece
+
+
+async def past_thinking(pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Leave out the `<think>...</think>` that reasoning models open their answer with."""
+    held, thinking = "", True
+    async for piece in pieces:
+        if not thinking:
+            yield piece
+            continue
+        held += piece
+        start = held.lstrip()
+        if start.startswith(_THINK):
+            _, closed, after = held.partition("</think>")
+            held, thinking = (after.lstrip(), False) if closed else (held, True)
+        elif not _THINK.startswith(start):
+            thinking = False
+        if not thinking:
+            yield held
+    if thinking and not held.lstrip().startswith(_THINK):
+        yield held

@@ -1,5 +1,6 @@
 """From evidence to an answer: generate."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
 
 from crag_graph.errors import GenerationError
@@ -21,15 +22,15 @@ async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
         warnings.append(f"the web was not searched: {kit.web_off or 'this run keeps off the web'}")
     missing = [part["question"] for part in open_parts(state)]
     warnings += [f"nothing was found for this part: {question}" for question in missing]
-    citations = Citations(len(evidence), render(evidence))
+    citations = Citations(len(evidence) if state["enough"] else 0, render(evidence))
     if state["enough"]:
         pieces = _answer(asked(state), evidence, missing, kit, policy, warnings)
-        answer = await say(_checked(pieces, citations, policy.no_evidence))
     else:
-        answer = await say(_once(policy.no_evidence))
+        pieces = _without_evidence(asked(state), kit, policy, warnings)
+    answer = await say(_checked(pieces, citations, policy.no_evidence))
     if citations.invented:
         warnings.append(f"removed from the answer, because no evidence has it: {', '.join(citations.invented)}")
-    if answer != policy.no_evidence and not citations.cited:
+    if state["enough"] and answer != policy.no_evidence and not citations.cited:
         warnings.append("the answer cites none of its evidence, so it counts as not grounded")
     return {
         "answer": answer,
@@ -39,8 +40,20 @@ async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
     }
 
 
-async def _once(text: str) -> AsyncIterator[str]:
-    yield text
+async def _without_evidence(question: str, kit: Components, policy: Policy, warnings: list[str]) -> AsyncIterator[str]:
+    """Yield that there is no evidence, or, where the settings allow it, what the model says from memory."""
+    if kit.unsupported is None:
+        yield policy.no_evidence
+        return
+    warnings.append(
+        "no evidence was found: if this is an answer, it is from the model's memory and nothing supports it"
+    )
+    try:
+        async for piece in kit.unsupported.generate(question, ()):
+            yield piece
+    except GenerationError as error:
+        warnings.append(f"the answer from memory failed: {error}")
+        yield policy.no_evidence
 
 
 async def _answer(
@@ -55,8 +68,9 @@ async def _answer(
     said = False
     try:
         async for piece in kit.generator.generate(question, evidence, missing):
-            said = True
-            yield piece
+            said = said or bool(piece.strip())
+            if said:
+                yield piece
     except GenerationError as error:
         if said:
             warnings.append(f"the answer was cut off: {error}")
@@ -74,7 +88,7 @@ async def _checked(pieces: AsyncIterator[str], citations: Citations, no_evidence
     opening = ""
     async for piece in pieces:
         opening += piece
-        start = opening.lstrip()
+        start = re.sub(r"[^\w]", "", opening).upper()  # models dress the word up: **NO_EVIDENCE**, "no_evidence."
         if start.startswith(ABSTAIN):
             yield no_evidence
             return

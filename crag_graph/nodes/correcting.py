@@ -67,8 +67,10 @@ async def web_search(state: CragState, kit: Components, policy: Policy) -> Updat
     if not queries:
         warnings.append("the web was not searched: a person kept the query from leaving")
     found, down = await _searched(kit, queries, warnings)
+    web_docs = unique([*state["web_docs"], *identified(found, origin="web")])
+    await _grade_pages(web_docs[len(state["web_docs"]) :], state, kit, warnings)
     return update | {
-        "web_docs": unique([*state["web_docs"], *identified(found, origin="web")]),
+        "web_docs": web_docs,
         "web_down": down or not queries,
         "warnings": warnings,
     }
@@ -150,6 +152,18 @@ async def _searched(kit: Components, queries: Sequence[str], warnings: list[str]
         results = await asyncio.gather(*map(search, queries))
     warnings += [text for text in said if text not in warnings]
     return [document for result in results for document in result or []], None in results
+
+
+async def _grade_pages(pages: Sequence[Document], state: CragState, kit: Components, warnings: list[str]) -> None:
+    """Write into new web documents their best grade for what is open, where grading costs no model call."""
+    if kit.web_evaluator is None:
+        return
+    texts = [passage_text(page) for page in pages]
+    for question in [part["question"] for part in open_parts(state)] or [asked(state)]:
+        grades = await grade(kit.web_evaluator, question, texts, "web documents", warnings)
+        for page, item in zip(pages, grades, strict=True):
+            if item["score"] is not None:
+                page.metadata["grade"] = max(item["score"], page.metadata.get("grade", 0.0))
 
 
 async def _looked_up(kit: Components, query: str, policy: Policy, warnings: list[str]) -> list[Document]:

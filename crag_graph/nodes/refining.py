@@ -22,7 +22,8 @@ Judged = tuple[Document, int | None]  # a document and the part it is judged for
 async def refine(state: CragState, kit: Components, policy: Policy) -> Update:
     """Read `verdict`, `good_docs`, `web_docs`, `parts` → write `strips`, `kept_strips`, `refined_context`, `enough`."""
     warnings = [*state["warnings"], *state["requery_warnings"]]
-    documents = fuse(state["verdict"], state["good_docs"], state["web_docs"])
+    pages = [page for page in state["web_docs"] if page.metadata.get("grade", policy.lower) >= policy.lower]
+    documents = fuse(state["verdict"], state["good_docs"], pages)
     judged = _judged(documents, state["parts"], policy)
     strips = [strip for index, (document, part) in enumerate(judged) for strip in _cut(document, part, index, policy)]
     await _score_strips(strips, state, kit, warnings)

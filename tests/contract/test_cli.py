@@ -72,6 +72,35 @@ def test_a_grounded_answer_exits_with_0_and_prints_one_object(over_corpus):
     assert "offline (offline.yaml)" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [("CRAG_CORRECTIONS__ON_INSUFFICIENT", "ask", "no evidence"), ("CRAG_WEB__APPROVE", "true", "no evidence")],
+)
+def test_where_nobody_is_at_the_terminal_a_question_to_a_person_is_answered_with_no(
+    over_corpus, monkeypatch, variable, value, said
+):
+    monkeypatch.setenv(variable, value)
+    done = crag("ask", NOWHERE)
+    assert done.exit_code == 3, done.stderr
+    assert "nobody is at the terminal" in done.stderr
+    assert said in done.stdout
+
+
+def test_the_parts_of_a_question_are_shown(over_corpus, monkeypatch):
+    monkeypatch.setenv("CRAG_CORRECTIONS__AMBIGUOUS", "[decompose, web]")
+    monkeypatch.setenv("CRAG_CORRECTIONS__INCORRECT", "[decompose, web]")
+    question = f"{QUESTION.rstrip('?')} and who won the chess championship of 1886?"
+    trace = json.loads(crag("ask", question, "--json").stdout)["trace"]
+    assert [part["question"] for part in trace["parts"]] == [
+        "How often are the bearings of the cup anemometer replaced",
+        "who won the chess championship of 1886",
+    ]
+    assert trace["parts"][0]["where"] == "internal"
+    shown = crag("ask", question, "--explain")
+    assert "found in the index" in " ".join(shown.stdout.split())
+    assert "part 2:" in shown.stdout
+
+
 def test_no_evidence_exits_with_3_and_the_settable_sentence_without_a_model_call(over_corpus, monkeypatch):
     monkeypatch.setenv("CRAG_GENERATOR__NO_EVIDENCE", "Dazu habe ich nichts gefunden.")
     done = crag("ask", NOWHERE, "--json")
@@ -209,9 +238,9 @@ def test_graph_prints_the_six_nodes(over_corpus):
 
 def test_a_component_that_fails_exits_with_1_and_keeps_the_evidence(over_corpus, monkeypatch, openai_server):
     def reply(body):
-        return {"grades": grades(dict.fromkeys(range(1, 6), 0.9)), "helpful": helpful(1)}.get(schema_name(body)) or text(
-            ""
-        )
+        return {"grades": grades(dict.fromkeys(range(1, 6), 0.9)), "helpful": helpful(1)}.get(
+            schema_name(body)
+        ) or text("")
 
     openai_server.replies = reply
     for name, value in {

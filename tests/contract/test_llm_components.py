@@ -253,9 +253,13 @@ def test_a_missing_key_is_named_at_once(openai_server, monkeypatch):
         model(openai_server)
 
 
+def rewriter_of(server, **options):
+    prompts = prompt_of("rewrite"), prompt_of("standalone"), prompt_of("decompose")
+    return LlmRewriter(model(server), *prompts, 400, **options)
+
+
 def rewrite(server, question="latest release of X?", tried=(), today=datetime(2031, 5, 2, tzinfo=UTC)):
-    prompts = prompt_of("rewrite"), prompt_of("standalone")
-    return asyncio.run(LlmRewriter(model(server), *prompts, 400, lambda: today).rewrite(question, tried, "no evidence"))
+    return asyncio.run(rewriter_of(server, now=lambda: today).rewrite(question, tried, "no evidence"))
 
 
 def test_the_rewriter_knows_the_date_what_was_tried_and_why(openai_server):
@@ -277,10 +281,49 @@ def test_a_rewritten_query_is_one_line_within_the_limit(openai_server):
 
 def test_a_followup_is_completed_from_the_history(openai_server):
     openai_server.replies = [text("What about the battery of Model X?")]
-    rewriter = LlmRewriter(model(openai_server), prompt_of("rewrite"), prompt_of("standalone"), 400)
+    rewriter = rewriter_of(openai_server)
     history = [{"role": "user", "content": "How long is the Model X warranty?"}]
     assert asyncio.run(rewriter.standalone("What about its battery?", history)) == "What about the battery of Model X?"
     assert "user: How long is the Model X warranty?" in prompt(openai_server.chats[0])
+
+
+def decompose(server, question="Price of X1 and warranty of Y2?"):
+    return asyncio.run(rewriter_of(server).decompose(question))
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts"),
+    [
+        (["Price of X1?", "Warranty of Y2?"], ["Price of X1?", "Warranty of Y2?"]),
+        (["Price of X1", "price of x1!", "Warranty of Y2", "Weight of Z3", "Colour of Q4"],
+         ["price of x1!", "Warranty of Y2", "Weight of Z3"]),
+        (["Price of X1?", "What is its warranty?"], ["Price of X1 and warranty of Y2?"]),
+        (["Price of X1 and warranty of Y2?"], ["Price of X1 and warranty of Y2?"]),
+        ([], ["Price of X1 and warranty of Y2?"]),
+        ([None, 7, " "], ["Price of X1 and warranty of Y2?"]),
+        ("Price of X1", ["Price of X1 and warranty of Y2?"]),
+    ],
+)  # fmt: skip
+def test_a_question_is_split_into_at_most_three_parts_that_stand_alone(openai_server, answer, parts):
+    openai_server.replies = [json_object({"parts": answer})]
+    assert decompose(openai_server) == parts
+
+
+def test_a_model_that_cannot_split_says_so(openai_server):
+    openai_server.replies = lambda _: failure(500)
+    with pytest.raises(GenerationError):
+        decompose(openai_server)
+
+
+def test_the_parts_that_found_nothing_reach_the_model(openai_server):
+    openai_server.replies = [text("Nothing on Y2. X1 costs 9 [1].")]
+    generator = LlmGenerator(model(openai_server), prompt_of("generate"))
+
+    async def collect():
+        return [piece async for piece in generator.generate("How long?", EVIDENCE, ["Warranty of Y2?"])]
+
+    asyncio.run(collect())
+    assert "found nowhere:\n- Warranty of Y2?" in prompt(openai_server.chats[0])
 
 
 async def pieces_of(server, question="How long?", evidence=EVIDENCE):
@@ -327,7 +370,7 @@ def test_wild_text_reaches_the_model_unchanged_in_all_five_prompts(openai_server
     )
     score(openai_server, texts=[WILD], question=WILD)
     score(openai_server, texts=[WILD], question=WILD, filter_strips=True)
-    rewriter = LlmRewriter(model(openai_server), prompt_of("rewrite"), prompt_of("standalone"), 400)
+    rewriter = rewriter_of(openai_server)
     asyncio.run(rewriter.rewrite(WILD, [WILD], WILD))
     asyncio.run(rewriter.standalone(WILD, [{"role": "user", "content": WILD}]))
     asyncio.run(pieces_of(openai_server, WILD, [{**EVIDENCE[0], "title": WILD, "passage": WILD}]))

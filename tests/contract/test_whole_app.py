@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from crag_graph import build_graph
+from crag_graph.errors import ConfigurationError
 from crag_graph.factory import build_embedder, build_index
 from crag_graph.ingest.run import ingest
 from crag_graph.settings import Settings
@@ -135,3 +136,26 @@ def test_the_answer_alone_is_streamed_not_the_grades(
     openai_server.replies = answering(0.9)
     stream = build_graph(ingested).stream({"question": "How long is the warranty?"}, stream_mode="messages")
     assert "".join(message.text for message, _ in stream) == "It is two years [1]."
+
+
+def test_without_evidence_the_model_answers_from_memory_only_where_that_is_asked_for(ingested, openai_server):
+    def reply(body):
+        said = prompt(body)
+        from_memory = text("No source supports this: perhaps three [1] years, see https://made.up/x")
+        return from_memory if "no source supports" in said.lower() else answering(0.0)(body)
+
+    openai_server.replies = reply
+    off = ingested.model_copy(update={"web": ingested.web.model_copy(update={"use": "off"})})
+    assert ask(off)["answer"] == off.generator.no_evidence
+    from_memory = off.corrections.model_copy(update={"on_insufficient": "unsupported"})
+    result = ask(off.model_copy(update={"corrections": from_memory}))
+    assert result["answer"] == "No source supports this: perhaps three years, see "
+    assert result["grounded"] is False
+    assert result["sources"] == []
+    assert any("from the model's memory" in warning for warning in result["warnings"])
+
+
+def test_answers_from_memory_need_a_model(settings):
+    chosen = {"corrections": {"on_insufficient": "unsupported"}, "generator": {"use": "extractive"}}
+    with pytest.raises(ConfigurationError, match=r"set generator.use to llm"):
+        build_graph(Settings.model_validate(settings.model_dump() | chosen))

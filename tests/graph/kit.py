@@ -46,6 +46,20 @@ class Scorer:
         return next((score for key, score in self.scores.items() if key in text), self.otherwise)
 
 
+class ByQuestion:
+    """Scores a text 0.9 when it holds what the question asks for: "euros" for a price, "years" for a warranty."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    async def score(self, question: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+        self.questions.append(question)
+        words = {"price": "euros", "warranty": "years"}
+        wanted = [word for key, word in words.items() if key in question.lower()]
+        hits = [sum(word in text for word in wanted) / max(len(wanted), 1) for text in texts]
+        return [{"score": 0.9 * share, "reason": "scripted"} for share in hits]
+
+
 @dataclass
 class Rewriter:
     """Answers with the queries it is given, one after the other, then repeats the question."""
@@ -105,11 +119,13 @@ def graph_of(
     documents: Any = (),
     web: Any = None,
     *,
-    grader: Scorer | None = None,
-    strips: Scorer | None = None,
+    grader: Any = None,
+    strips: Any = None,
     rewriter: Rewriter | None = None,
     writer: Writer | None = None,
     fallback: Writer | None = None,
+    unsupported: Writer | None = None,
+    web_grader: Any = None,
     settings: dict[str, Any] | None = None,
 ):
     """Compile the graph over scripted components; documents and web are lists, errors, functions or `Found`s."""
@@ -126,6 +142,8 @@ def graph_of(
         strip_filter=strips or Scorer(otherwise=1.0),
         generator=writer or Writer(),
         fallback=fallback or Writer(["Quoted [1]."]),
+        unsupported=unsupported,
+        web_evaluator=web_grader,
     )
     return compile_graph(Settings.model_validate(settings or {}), kit)
 

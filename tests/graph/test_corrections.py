@@ -6,7 +6,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 from crag_graph.errors import RetrievalError
-from tests.graph.kit import WEB_TEXT, Found, Rewriter, Scorer, Writer, document, graph_of, hit, visited
+from tests.graph.kit import WEB_TEXT, ByQuestion, Found, Rewriter, Scorer, Writer, document, graph_of, hit, visited
 
 QUESTION = {"question": "How long is the warranty?"}
 POOR = document("It rains.", 1)
@@ -111,20 +111,6 @@ COMPOUND = {"question": "Price of the Falcon and warranty of the Heron?"}
 PRICE = document("The Falcon costs 900 euros.", 1)
 OTHER = document("Falcons are birds.", 3)
 WARRANTY = hit("The Heron has a warranty of five years.")
-
-
-class ByQuestion:
-    """Scores a text 0.9 when the question asks for what it holds, else 0."""
-
-    def __init__(self):
-        self.questions = []
-
-    async def score(self, question, texts):
-        self.questions.append(question)
-        words = {"price": "euros", "warranty": "five years"}
-        wanted = [word for key, word in words.items() if key in question.lower()]
-        hits = [sum(word in text for word in wanted) / max(len(wanted), 1) for text in texts]
-        return [{"score": 0.9 * share, "reason": "scripted"} for share in hits]
 
 
 def compound_graph(web, writer=None, settings=PARTS, internal=PRICE):

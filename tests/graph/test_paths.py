@@ -1,7 +1,11 @@
 """Every path of the graph: scores × web on or off → exactly these nodes."""
 
 import pytest
+from langgraph.graph import START as START_NODE
+from langgraph.graph import StateGraph
 
+from crag_graph.rules.query import canonical_query
+from crag_graph.state import CragState
 from tests.graph.kit import WEB_TEXT, Found, Rewriter, Scorer, document, graph_of, hit, visited
 
 START = ["retrieve", "evaluate_retrieval"]
@@ -106,6 +110,73 @@ def test_web_results_that_are_all_junk_never_reach_the_generator():
     result = graph.invoke({"question": "How long is the warranty?"})
     assert result["grounded"] is False
     assert result["sources"] == []
+
+
+def test_web_results_are_graded_like_documents_where_that_costs_no_model_call():
+    strips = Scorer(otherwise=1.0)
+    pages = [hit(WEB_TEXT), hit("Buy shoes now.", 2), hit("Cannot be graded.", 3)]
+    grader = Scorer({"five years": 0.9, "Cannot": None})
+    graph = graph_of([], pages, strips=strips, web_grader=grader)
+    graph.invoke({"question": "How long is the warranty?"})
+    assert [text for call in strips.asked for text in call] == [f"W\n{WEB_TEXT}", "W\nCannot be graded."]
+
+
+def test_a_grade_of_a_page_is_in_the_state_and_is_asked_for_once():
+    grader = Scorer(otherwise=0.1)
+    graph = graph_of([], [hit("Buy shoes now.")], web_grader=grader)
+    state = list(graph.stream({"question": "Why?"}, stream_mode="values", output_keys=list(graph.channels)))[-1]
+    assert state["web_docs"][0].metadata["grade"] == 0.1
+    assert len([text for call in grader.asked for text in call]) == 1
+    assert state["grounded"] is False
+
+
+WEB, INDEX = ["web_search", "refine"], ["requery", "refine"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "web", "nodes"),
+    [
+        (["web"], True, ["rewrite_query", *WEB] * 2),
+        (["requery"], True, ["rewrite_query", *INDEX] * 2),
+        (["requery"], False, ["rewrite_query", *INDEX] * 2),
+        (["requery", "web"], True, ["rewrite_query", "requery", *WEB] * 2),
+        (["requery", "web"], False, ["rewrite_query", *INDEX] * 2),
+        (["decompose"], True, ["rewrite_query", *INDEX]),
+        (["decompose", "web"], True, ["rewrite_query", *INDEX, "rewrite_query", *WEB]),
+        (["decompose", "web"], False, ["rewrite_query", *INDEX]),
+        (["decompose", "requery", "web"], True, ["rewrite_query", *INDEX, "rewrite_query", *WEB]),
+        ([], True, []),
+    ],
+)
+def test_the_listed_actions_decide_the_rounds_of_a_compound_question(actions, web, nodes):
+    settings = {"corrections": {"ambiguous": actions, "incorrect": actions}}
+    graph = graph_of(DOCUMENTS, [hit("junk")] if web else None, grader=Scorer(), strips=Scorer(), settings=settings)
+    went = visited(graph, "Price of the Falcon and warranty of the Heron?")
+    assert sorted(went) == sorted([*START, *nodes, "generate"])
+    assert [n for n in went if n not in ("requery", "web_search")] == [
+        *START, *[n for n in nodes if n in ("rewrite_query", "refine")], "generate",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("actions", [["requery", "web"], ["decompose", "web"], ["decompose", "requery", "web"]])
+@pytest.mark.parametrize("question", ["Why?", "Price of the Falcon and warranty of the Heron?"])
+def test_a_grader_always_at_0_and_a_search_always_junk_end_in_an_abstention_within_25_steps(actions, question):
+    corrections = {"ambiguous": actions, "incorrect": actions, "max_rounds": 5}
+    numbers = iter(range(1000))
+    web = Found(lambda query: [hit(f"junk {next(numbers)}", next(numbers))])
+    index = Found(lambda query: [document(f"junk {next(numbers)}", next(numbers))])
+    graph = graph_of(
+        index, web, grader=Scorer(), strips=Scorer(), rewriter=Rewriter([f"query {n}" for n in range(30)]),
+        settings={"corrections": corrections},
+    )  # fmt: skip
+    parent = StateGraph(CragState)
+    parent.add_node("crag", graph)
+    parent.add_edge(START_NODE, "crag")
+    result = parent.compile().invoke({"question": question}, {"recursion_limit": 25})
+    assert result["answer"] == "I found no evidence that answers this question."
+    assert (result["grounded"], result["sources"]) == (False, [])
+    for queries in (web.queries, index.queries):
+        assert len(queries) == len({canonical_query(query) for query in queries})
 
 
 def test_a_strip_that_was_judged_in_one_round_is_not_judged_again():
