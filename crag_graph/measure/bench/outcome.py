@@ -1,0 +1,32 @@
+"""What one system did with one question: plain values that go into the JSON file."""
+
+from typing_extensions import TypedDict
+
+from crag_graph.state import Usage
+
+
+class Scored(TypedDict):
+    """A score and whether the scored text really holds the gold answer of the question's own paragraph."""
+
+    score: float | None
+    relevant: bool
+
+
+class Outcome(TypedDict):
+    """One run of one system."""
+
+    verdict: str
+    reason: str
+    abstained: bool
+    grounded: bool
+    answer: str
+    context: str  # what the answer rests on, as the model is shown it
+    context_tokens: int
+    retrieved: bool  # a retrieved document holds the gold answer
+    found_on_web: bool  # a web document holds it
+    web_queries: list[str]
+    documents: list[Scored]
+    strips: list[Scored]
+    warnings: list[str]
+    usage: Usage
+    seconds: float  # wall time of the whole run
