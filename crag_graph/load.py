@@ -16,6 +16,7 @@ from crag_graph.resources import resource
 from crag_graph.settings import Settings
 
 PREFIX = "CRAG_"
+CONFIG = "CRAG_CONFIG"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def load(config: str | Path | None = None, environ: Mapping[str, str] | None = N
         ConfigurationError: a file is missing or not YAML, a key is unknown, or a value is out of bounds.
     """
     environ = os.environ if environ is None else environ
-    named = config or environ.get("CRAG_CONFIG")
+    named = config or environ.get(CONFIG)
     path = _find(named) if named else resource("configs", f"{_default_profile(environ)}.yaml")
     from_file, from_env = _read_yaml(path), _read_environment(environ)
     origins = {key: str(path) for key, _ in _leaves(from_file)}
@@ -65,7 +66,7 @@ def _find(named: str | Path) -> Path:
     for candidate in (path, shipped):
         if candidate.is_file():
             return candidate
-    profiles = sorted(p.stem for p in shipped.parent.glob("*.yaml"))
+    profiles = sorted(p.stem for p in resource("configs", "").glob("*.yaml"))
     raise ConfigurationError(f"config {str(named)!r} is neither a file nor a shipped profile ({', '.join(profiles)})")
 
 
@@ -83,17 +84,28 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read every `CRAG_<SECTION>__<KEY>`; values are YAML scalars, so `true`, `3` and `[a, b]` mean what they say."""
     data: dict[str, Any] = {}
     for name, value in sorted(environ.items()):
-        if not name.startswith(PREFIX) or "__" not in name:
+        if not name.startswith(PREFIX) or name == CONFIG:
             continue
         *sections, key = name[len(PREFIX) :].lower().split("__")
+        if not sections:
+            raise ConfigurationError(f"{name}: unknown variable; {_meant(name)}")
         node = data
         for section in sections:
             node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise ConfigurationError(f"{name}: {section} is set as a whole by another variable")
         try:
             node[key] = yaml.safe_load(value)
         except yaml.YAMLError:
             node[key] = value
     return data
+
+
+def _meant(name: str) -> str:
+    """Say what a variable with one underscore too few was probably meant to be."""
+    known = [CONFIG, *map(_variable, known_keys())]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"write {PREFIX}<SECTION>__<KEY>"
 
 
 def _variable(dotted: str) -> str:

@@ -1,6 +1,7 @@
 """Ask one question from a script: stream the answer, then look at what it rests on.
 
-crag ingest examples/corpus && python examples/script.py "How often are the bearings of the cup anemometer replaced?"
+crag ingest examples/corpus
+python examples/script.py "How often are the bearings of the cup anemometer replaced?"
 """
 
 import asyncio

@@ -3,7 +3,8 @@
 The parent shares the keys `question`, `answer`, `sources` and `warnings` with it; everything else stays inside. To see
 the answer's tokens while they are written, stream the parent with `subgraphs=True`.
 
-    crag ingest examples/corpus && python examples/subgraph.py "How often are the bearings of the cup anemometer replaced?"
+    crag ingest examples/corpus
+    python examples/subgraph.py "How often are the bearings of the cup anemometer replaced?"
 """
 
 import sys

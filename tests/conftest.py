@@ -19,9 +19,9 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder with public data for measuring; it lies beside the project, never in it."""
-    folder = Path(os.environ.get("CRAG_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
+    folder = Path(os.environ.get("MEASURING_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"no measuring data at {folder}: set CRAG_DATA")
+        pytest.skip(f"no measuring data at {folder}: set MEASURING_DATA")
     return folder
 
 

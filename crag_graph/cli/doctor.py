@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from crag_graph.errors import CragError
 from crag_graph.factory import build_components, build_embedder, build_index
@@ -103,7 +104,9 @@ async def _index(settings: Settings) -> list[Finding]:
 
 async def _components(settings: Settings) -> list[Finding]:
     kit = build_components(settings)
-    web = Finding("web", "on", ", ".join(settings.web.sources)) if kit.web else Finding("web", "off", kit.web_off)
+    mend = "until this is mended answers come from the index alone; web.use: off says it is meant"
+    sources = ", ".join(settings.web.sources)
+    web = Finding("web", "on", sources) if kit.web else Finding("web", "off", kit.web_off, mend)
     return [
         Finding("evaluator", "on", settings.evaluator.use),
         Finding("rewriter", "on", settings.rewriter.use),
@@ -119,7 +122,8 @@ def show_findings(console: Console, findings: list[Finding]) -> None:
     for heading in ("part", "state", "detail", "how to mend it"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
-        table.add_row(finding.part, f"[{STYLES[finding.state]}]{finding.state}[/]", finding.detail, finding.mend)
+        state = Text(finding.state, style=STYLES[finding.state])
+        table.add_row(Text(finding.part), state, Text(finding.detail), Text(finding.mend))
     console.print(table)
 
 
@@ -143,5 +147,5 @@ def show_effective(console: Console, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         changed = row["origin"] != "default"
         origin = Path(row["origin"]).name if changed else "default"
-        table.add_row(row["setting"], str(row["value"]), origin, style="bold" if changed else "dim")
+        table.add_row(row["setting"], Text(str(row["value"])), Text(origin), style="bold" if changed else "dim")
     console.print(table)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from crag_graph.cli import print_json
 from crag_graph.factory import build_embedder, build_index
@@ -16,8 +17,8 @@ async def ingest_and_show(loaded: Loaded, paths: list[Path], *, sync: bool, rebu
     settings = loaded.settings
     index = build_index(settings, build_embedder(settings))
     err = Console(stderr=True, highlight=False)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err) as bar:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as bar:
         files = bar.add_task("reading", total=None)
         chunks = bar.add_task("storing chunks", total=None)
 
@@ -39,6 +40,6 @@ def _show(out: Console, summary: Summary) -> None:
     counts = ", ".join(f"{summary[key]} {key}" for key in ("added", "updated", "unchanged", "removed"))
     out.print(f"[bold]{counts}[/]  ({summary['chunks']} chunks)")
     for item in summary["warnings"]:
-        out.print(f"[yellow]! {item['path']}[/]: {item['reason']}")
+        out.print(Text.assemble((f"! {item['path']}", "yellow"), f": {item['reason']}"))
     for item in summary["failed"]:
-        out.print(f"[red]x {item['path']}[/]: {item['reason']}")
+        out.print(Text.assemble((f"x {item['path']}", "red"), f": {item['reason']}"))

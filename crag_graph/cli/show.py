@@ -1,5 +1,7 @@
 """What a person sees in the terminal; colours and width degrade by themselves where they are not supported."""
 
+import os
+import textwrap
 from typing import Any
 
 from rich.console import Console, Group
@@ -34,10 +36,16 @@ def show_result(console: Console, result: dict[str, Any], *, explain: bool) -> N
 def _source(source: dict[str, Any]) -> Group:
     page = f", page {source['page']}" if source["page"] else ""
     date = f", {source['date']}" if source["date"] else ""
-    place = f"{source['url'] or source['path'] or ''}{page}{date}"
+    own = source["origin"] == "internal" and source["path"]
+    place = f"{_relative(source['path']) if own else source['url'] or source['path'] or ''}{page}{date}"
     head = Text.assemble((f"[{source['number']}] ", "bold cyan"), (source["title"] or place, "bold"))
     where = Text.assemble((f"{source['origin']}  ", "magenta"), (place, "dim"))
     return Group(head, Padding(where, (0, 0, 0, 4)), Padding(Text(source["passage"]), (0, 0, 0, 4)))
+
+
+def _relative(path: str) -> str:
+    """Return a path as seen from here, where that is shorter."""
+    return min(path, os.path.relpath(path), key=len)
 
 
 def _explanation(trace: dict[str, Any]) -> Group:
@@ -91,7 +99,8 @@ def _strips(strips: list[dict[str, Any]]) -> Table:
     table.add_column("why", ratio=2)
     for item in sorted(strips, key=lambda strip: (not strip["kept"], -(strip["score"] or 0))):
         style = None if item["kept"] else "dim"
-        text = escape(f"{item['title']}: {' '.join(item['text'].split())}" if item["title"] else item["text"])
+        text = " ".join(f"{item['title']}: {item['text']}".split()) if item["title"] else item["text"]
+        text = escape(text if item["kept"] else textwrap.shorten(text, 80, placeholder=" …"))
         table.add_row(_score(item["score"]), _mark(item["kept"]), text, escape(item["why"]), style=style)
     return table
 

@@ -9,7 +9,7 @@ from crag_graph.rules.strips import units
 from crag_graph.state import Evidence
 
 _UNITS = 3  # sentences quoted of one passage at most
-_MARKER = re.compile(r"\[(\d+)\]")
+_MARKER = re.compile(r"[\[【](\^?\d+(?:\s?[,;–-]\s?\d+)*)[\]】]")
 _HEADING = re.compile(r"#{1,6}\s+")
 
 

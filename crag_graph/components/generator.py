@@ -8,6 +8,8 @@ from crag_graph.prompts import ABSTAIN, Prompt, fence
 from crag_graph.rules.fusion import render
 from crag_graph.state import Evidence
 
+_THINK = "<think>"
+
 
 class LlmGenerator:
     """Writes an answer from numbered evidence and nothing else."""
@@ -28,8 +30,12 @@ class LlmGenerator:
             marker=marker,
             abstain=ABSTAIN,
         )
-        async for piece in self._model.stream(messages, GenerationError, "generator"):
+        said = False
+        async for piece in past_thinking(self._model.stream(messages, GenerationError, "generator")):
+            said = said or bool(piece.strip())
             yield piece
+        if not said:
+            raise GenerationError("the model thought, but did not answer", component="generator", transient=True)
 
 
 class UnsupportedGenerator:
@@ -47,5 +53,25 @@ class UnsupportedGenerator:
     ) -> AsyncIterator[str]:
         """Yield the answer in pieces; `ABSTAIN` alone says that the model does not know."""
         messages = self._prompt.messages(question=question, abstain=ABSTAIN)
-        async for piece in self._model.stream(messages, GenerationError, "generator"):
+        async for piece in past_thinking(self._model.stream(messages, GenerationError, "generator")):
             yield piece
+
+
+async def past_thinking(pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Leave out the `<think>...</think>` that reasoning models open their answer with."""
+    held, thinking = "", True
+    async for piece in pieces:
+        if not thinking:
+            yield piece
+            continue
+        held += piece
+        start = held.lstrip()
+        if start.startswith(_THINK):
+            _, closed, after = held.partition("</think>")
+            held, thinking = (after.lstrip(), False) if closed else (held, True)
+        elif not _THINK.startswith(start):
+            thinking = False
+        if not thinking:
+            yield held
+    if thinking and not held.lstrip().startswith(_THINK):
+        yield held

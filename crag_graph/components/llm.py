@@ -1,6 +1,8 @@
 """The chat model behind every component that asks one: how it is built, bounded, called and what its failures mean."""
 
+import asyncio
 import os
+import re
 import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
 from crag_graph.components.http import async_client
 from crag_graph.components.limits import Limiter
@@ -28,6 +30,7 @@ class Model:
     def __init__(self, settings: LlmSettings, name: str | None = None) -> None:
         from langchain_openai import ChatOpenAI
 
+        _check_url(settings.base_url)
         self.name = name or settings.model
         self.client: ChatOpenAI = ChatOpenAI(
             model=self.name,
@@ -43,7 +46,11 @@ class Model:
             tags=["nostream"],
             use_responses_api=False,
         )
+        # LangChain streams every call under a graph's `messages` mode unless told not to, which changes how it fails.
+        self._whole = self.client.model_copy(update={"disable_streaming": True})
         self._limiter = _limiter(settings.max_concurrency)
+        self._timeout_s = settings.timeout_s
+        self._tries = settings.max_retries + 1
 
     async def ask(
         self, messages: Sequence[BaseMessage], error: type[ComponentError], component: str, **options: Any
@@ -54,8 +61,10 @@ class Model:
             error: the call failed, or the answer was refused, filtered or cut off.
         """
         async with self._limiter:
+            # The client's own limit is for silence between bytes; a server that trickles would never hit it.
             with translated(error, component):
-                message = await self.client.ainvoke(list(messages), **options)
+                async with asyncio.timeout(self._timeout_s * self._tries):
+                    message = await self._whole.ainvoke(list(messages), **options)
         _check_finish(message, error, component)
         return message
 
@@ -70,13 +79,28 @@ class Model:
         whole: AIMessage | None = None
         async with self._limiter:
             with translated(error, component):
-                async for chunk in self.client.astream(list(messages)):
+                chunks = self.client.astream(list(messages))
+                while (chunk := await self._next(chunks)) is not None:
                     whole = chunk if whole is None else whole + chunk  # type: ignore[assignment]
                     if chunk.text:
-                        yield chunk.text
+                        yield sound(chunk.text)
         if whole is None or not (whole.text.strip() or whole.additional_kwargs.get("refusal")):
             raise error("the model answered with nothing, or refused", component=component, transient=True)
         _check_finish(whole, error, component)
+
+    async def _next(self, chunks: AsyncIterator[AIMessageChunk]) -> AIMessageChunk | None:
+        """Return the next piece, which may not take longer than a whole call; None at the end."""
+        async with asyncio.timeout(self._timeout_s * self._tries):
+            return await anext(chunks, None)
+
+
+def sound(text: str) -> str:
+    """Replace halves of surrogate pairs, which no output and no server takes.
+
+    >>> sound("two \\ud83d years")
+    'two \ufffd years'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def read_key(variable: str | None, setting: str) -> Any:
@@ -97,6 +121,11 @@ def read_key(variable: str | None, setting: str) -> Any:
     return SecretStr(value)
 
 
+def _check_url(base_url: str | None) -> None:
+    if base_url is not None and not re.match(r"https?://[^/\s]", base_url):
+        raise ConfigurationError(f"llm.base_url is {base_url!r}; write something like http://localhost:8080/v1")
+
+
 @contextmanager
 def translated(error: type[ComponentError], component: str) -> Iterator[None]:
     """Turn whatever the model's client raises into `error`, saying whether a later try may help."""
@@ -106,8 +135,14 @@ def translated(error: type[ComponentError], component: str) -> Iterator[None]:
 
     try:
         yield
-    except (ModelError, openai.OpenAIError, httpx.HTTPError, *UNREADABLE) as caught:
-        retryable = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError, httpx.TransportError)
+    except (ModelError, openai.OpenAIError, httpx.HTTPError, TimeoutError, *UNREADABLE) as caught:
+        retryable = (
+            TimeoutError,
+            openai.RateLimitError,
+            openai.InternalServerError,
+            openai.APIConnectionError,
+            httpx.TransportError,
+        )
         raise error(_reason(caught), component=component, transient=isinstance(caught, retryable)) from caught
 
 
@@ -115,12 +150,12 @@ def _reason(caught: BaseException) -> str:
     """Return one line about a failure, without request bodies or keys."""
     import openai
 
-    known: tuple[tuple[type[BaseException], str], ...] = (
+    known: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
         (openai.AuthenticationError, "the key was rejected (401)"),
         (openai.PermissionDeniedError, "the key may not do this (403)"),
         (openai.NotFoundError, "the server does not know this model or path (404)"),
         (openai.RateLimitError, "the rate limit or quota is exceeded (429)"),
-        (openai.APITimeoutError, "the model did not answer in time"),
+        ((openai.APITimeoutError, TimeoutError), "the model did not answer in time"),
         (openai.APIConnectionError, "the model server cannot be reached"),
         (openai.LengthFinishReasonError, CUT_OFF),
         (openai.ContentFilterFinishReasonError, FILTERED),
@@ -134,7 +169,7 @@ def _reason(caught: BaseException) -> str:
 
 
 # What the client trips over when a body is not the protocol at all, such as a proxy's login page with status 200.
-UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, IndexError)
+UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
 REFUSED = "the model refused"
 FILTERED = "the provider's content filter stopped the answer"
 CUT_OFF = "the answer was cut off at its length limit"
@@ -162,11 +197,12 @@ def _cache(path: str) -> "BaseCache":
     for message in (".*langchain-community.*being sunset", ".*`loads` is in beta", ".*`allowed_objects` will change"):
         warnings.filterwarnings("ignore", message=message)
     from langchain_community.cache import SQLiteCache
+    from sqlalchemy.exc import SQLAlchemyError
 
     file = Path(path).expanduser()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"llm.cache: {path} cannot be written: {error}") from error
-    opened: BaseCache = SQLiteCache(database_path=str(file))
+        opened: BaseCache = SQLiteCache(database_path=str(file))
+    except (OSError, SQLAlchemyError) as error:
+        raise ConfigurationError(f"llm.cache: {path} cannot be used as a SQLite file: {error}") from error
     return opened

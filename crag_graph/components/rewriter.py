@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from crag_graph.components.llm import Model
+from crag_graph.components.llm import Model, sound
 from crag_graph.components.structured import JsonSchema, Method, StructuredModel
 from crag_graph.errors import GenerationError
 from crag_graph.prompts import Prompt, fence
@@ -54,7 +54,7 @@ class LlmRewriter:
             max_chars=str(self._max_chars),
         )
         answer = await self._model.ask(messages, GenerationError, "rewriter")
-        return clean_query(answer.text, self._max_chars)
+        return clean_query(sound(answer.text), self._max_chars)
 
     async def standalone(self, question: str, history: Sequence[Turn]) -> str:
         """Return the question with what it needs from the history written out."""
@@ -62,7 +62,7 @@ class LlmRewriter:
         marker, fenced = fence(turns)
         messages = self._standalone.messages(question=question, history=fenced, marker=marker)
         answer = await self._model.ask(messages, GenerationError, "rewriter")
-        return clean_query(answer.text, max(self._max_chars, 2 * len(question)))
+        return clean_query(sound(answer.text), max(self._max_chars, 2 * len(question)))
 
     async def decompose(self, question: str) -> list[str]:
         """Return up to three questions that stand alone; the question itself, if a part leans on others."""

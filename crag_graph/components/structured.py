@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from crag_graph.components.llm import Model
+from crag_graph.components.llm import Model, sound
 from crag_graph.errors import ComponentError
 
 log = logging.getLogger(__name__)
@@ -43,11 +43,18 @@ class StructuredModel:
                 if method == self._methods[-1] or not _is_unsupported(failure):
                     raise
                 continue
-            found = read_json_object(_payload(message))
+            found = self._object(read_json(_payload(message)))
             if found is not None:
                 self._remember(method)
                 return found
         raise error(f"{self._model.name} answered with no JSON by {', '.join(self._methods)}", component=component)
+
+    def _object(self, found: Any) -> dict[str, Any] | None:
+        """Return what was read as an object: a bare list is taken for the schema's only field."""
+        fields = list(self._schema["properties"])
+        if isinstance(found, list) and len(fields) == 1:
+            return {fields[0]: found}
+        return found if isinstance(found, dict) else None
 
     def _request(self, method: Method, messages: Sequence[BaseMessage]) -> tuple[Sequence[BaseMessage], JsonSchema]:
         described = {"name": self._name, "schema": self._schema, "strict": True}
@@ -79,19 +86,21 @@ def _payload(message: AIMessage) -> str:
     return message.text
 
 
-def read_json_object(text: str) -> dict[str, Any] | None:
-    """Return the first JSON object in a model's answer, past thinking and code fences; None when there is none.
+def read_json(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the first JSON object or list in a model's answer, past thinking and code fences; None without one.
 
-    >>> read_json_object('<think>{"a": 0}</think> Sure: ```json {"a": 1} ```')
-    {'a': 1}
+    >>> read_json('<think>{"a": 0}</think> Sure: ```json {"a": 1} ```'), read_json('[{"id": 1}]')
+    ({'a': 1}, [{'id': 1}])
     """
-    text = re.sub(r"<think>.*?(?:</think>|\Z)", "", text, flags=re.DOTALL)
+    text = re.sub(r"<think>.*?(?:</think>|\Z)", "", sound(text), flags=re.DOTALL)
     decoder = json.JSONDecoder()
-    for start in re.finditer(r"\{", text):
+    for start in re.finditer(r"\{|\[\s*\{", text):
         try:
             found, _ = decoder.raw_decode(text, start.start())
         except json.JSONDecodeError:
             continue
-        if isinstance(found, dict):
+        except RecursionError:  # nested beyond reason: no answer to anything asked here
+            return None
+        if isinstance(found, dict | list):
             return found
     return None

@@ -30,6 +30,7 @@ from crag_graph.measure.pairs import Metrics, Pair, measure, read_pairs
 from crag_graph.protocols import Embedder
 
 _COMMONEST, _RAREST = 0.06, 2e-5  # shares of all terms in running text: of "the", and of what counts as rare
+_NEARLY_RARE = 0.9  # from here on a term is left out of the table, which makes it rare
 _MIN_GROUPS = 5  # a term of fewer groups is a topic's, not the language's
 _FUNCTION_WORDS = 150  # taken per language from lists ordered by frequency
 _MIN_PAIRS = 100
@@ -105,7 +106,7 @@ async def _rows(name: str, pairs: Sequence[Pair], embedder: Embedder, rarity: Ra
 
 
 def common_terms(sources: Mapping[str, Sequence[Pair]]) -> dict[float, list[str]]:
-    """Return the common terms by rarity, 0 (commonest) to below 1, in steps of 0.05.
+    """Return the common terms by rarity, 0 (commonest) to below 0.9, in steps of 0.05.
 
     Counted in the pairs, and for other languages taken from the frequency order of the stop lists of `justext`.
     """
@@ -121,13 +122,14 @@ def common_terms(sources: Mapping[str, Sequence[Pair]]) -> dict[float, list[str]
         total = sum(counted.values())
         share.update({term: count / total / len(sources) for term, count in counted.items()})
     rarity = {term: _level(value) for term, value in share.items() if len(groups[term]) >= _MIN_GROUPS}
-    for ranked in _stop_lists():
-        for rank, term in enumerate(ranked[:_FUNCTION_WORDS], 1):
-            if term not in share:
-                rarity[term] = min(rarity.get(term, 1.0), _level(_COMMONEST / rank))
+    for ranked in _function_words():
+        for rank, word in enumerate(ranked, 1):
+            for term in terms(word):
+                if term not in share and not term.isdigit():
+                    rarity[term] = min(rarity.get(term, 1.0), _level(_COMMONEST / rank))
     levels: defaultdict[float, list[str]] = defaultdict(list)
     for term, level in sorted(rarity.items()):
-        if level < 1:
+        if level < _NEARLY_RARE:
             levels[level].append(term)
     return dict(sorted(levels.items()))
 
@@ -140,14 +142,12 @@ def _level(share: float) -> float:
     return round(max(level, 0.0) * 20) / 20
 
 
-def _stop_lists() -> list[list[str]]:
-    """Return the stop lists of all languages but English, commonest term first."""
+def _function_words() -> list[list[str]]:
+    """Return the most frequent words of every language but English, commonest first."""
     folder = files("justext").joinpath("stoplists")
     lists = [item for item in folder.iterdir() if item.name.endswith(".txt") and "English" not in item.name]
-    return [
-        list(dict.fromkeys(term for term in terms(item.read_text(encoding="utf-8")) if not term.isdigit()))
-        for item in sorted(lists, key=lambda item: item.name)
-    ]
+    texts = (item.read_text(encoding="utf-8") for item in sorted(lists, key=lambda item: item.name))
+    return [text.split()[:_FUNCTION_WORDS] for text in texts]
 
 
 def _cross_validate(rows: Mapping[str, Sequence[Row]], seed: int) -> dict[str, Metrics]:

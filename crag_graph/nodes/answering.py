@@ -1,5 +1,6 @@
 """From evidence to an answer: generate."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
 
 from crag_graph.errors import GenerationError
@@ -67,8 +68,9 @@ async def _answer(
     said = False
     try:
         async for piece in kit.generator.generate(question, evidence, missing):
-            said = True
-            yield piece
+            said = said or bool(piece.strip())
+            if said:
+                yield piece
     except GenerationError as error:
         if said:
             warnings.append(f"the answer was cut off: {error}")
@@ -86,7 +88,7 @@ async def _checked(pieces: AsyncIterator[str], citations: Citations, no_evidence
     opening = ""
     async for piece in pieces:
         opening += piece
-        start = opening.lstrip()
+        start = re.sub(r"[^\w]", "", opening).upper()  # models dress the word up: **NO_EVIDENCE**, "no_evidence."
         if start.startswith(ABSTAIN):
             yield no_evidence
             return

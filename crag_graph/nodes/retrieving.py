@@ -15,8 +15,7 @@ from crag_graph.state import CragState, DocumentGrade
 
 async def retrieve(state: CragState, kit: Components, policy: Policy) -> Update:
     """Read `question`, `history` → write `documents`, `standalone_question`; reset everything of an earlier run."""
-    if is_blank(state["question"]):
-        raise InputError("the question is blank: write what you want to know")
+    _check_input(state)
     warnings: list[str] = []
     standalone = await _standalone(state, kit, warnings)
     try:
@@ -48,6 +47,16 @@ async def evaluate_retrieval(state: CragState, kit: Components, policy: Policy) 
         ],
         "warnings": warnings,
     }
+
+
+def _check_input(state: CragState) -> None:
+    """Refuse what cannot be asked; the types are checked because callers over HTTP send any JSON."""
+    question, history = state.get("question"), state.get("history") or []
+    if not isinstance(question, str) or is_blank(question):
+        raise InputError("the question is blank or no text: write what you want to know")
+    turns = history if isinstance(history, list) else [None]
+    if not all(isinstance(turn, dict) and {"role", "content"} <= turn.keys() for turn in turns):
+        raise InputError('history must be a list of {"role": "user" or "assistant", "content": "..."}')
 
 
 def _fresh() -> Update:

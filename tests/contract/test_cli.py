@@ -240,9 +240,9 @@ def test_graph_prints_the_six_nodes(over_corpus):
 
 def test_a_component_that_fails_exits_with_1_and_keeps_the_evidence(over_corpus, monkeypatch, openai_server):
     def reply(body):
-        return {"grades": grades(dict.fromkeys(range(1, 6), 0.9)), "helpful": helpful(1)}.get(schema_name(body)) or text(
-            ""
-        )
+        return {"grades": grades(dict.fromkeys(range(1, 6), 0.9)), "helpful": helpful(1)}.get(
+            schema_name(body)
+        ) or text("")
 
     openai_server.replies = reply
     for name, value in {

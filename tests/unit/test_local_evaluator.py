@@ -95,9 +95,7 @@ async def test_every_script_is_told_apart(evaluator: LocalEvaluator, question: s
     assert unrelated < 0.2
 
 
-@pytest.mark.parametrize(
-    "text", ["???", "🙂🙂", "12 34", "a" * 60_000, "| a | b |\n|---|---|\n| 1 | 2 |", "\x00"]
-)
+@pytest.mark.parametrize("text", ["???", "🙂🙂", "12 34", "a" * 60_000, "| a | b |\n|---|---|\n| 1 | 2 |", "\x00"])
 async def test_odd_texts_and_questions_get_a_score(evaluator: LocalEvaluator, text: str) -> None:
     await scores(evaluator, QUESTION, text)
     await scores(evaluator, text[:500], PUMP, text)

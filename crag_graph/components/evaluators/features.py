@@ -223,7 +223,8 @@ def _offers(question: Question, unit: str) -> float:
 def _subject(question: Question, text: Text) -> float:
     """Compare the one name that a question asks for with heading and text, from 1 (it is) to -2 (it is another).
 
-    "X (painter)" is a namesake of X; any other heading with more words may be that of a part of X's own pages.
+    "X (painter)" is a namesake of X, and "Y X" may be another person; any other heading with more words than the name
+    may be that of a part of the thing's own pages.
     """
     name = question.one_terms
     if not name:
@@ -233,9 +234,12 @@ def _subject(question: Question, text: Text) -> float:
         return 1.0
     if any(part.startswith(f"{wanted} (") for part in parts):
         return -1.2
+    is_longer = _holds(text.heading_terms, name)
+    if is_longer and question.asked == "who":
+        return -0.5
     if any(_holds(unit, name) for unit in text.unit_terms):
         return 1.0 if text.unit_terms[0][: len(name)] == name else 0.0
-    if _holds(text.heading_terms, name):
+    if is_longer:
         return -0.5
     return -2.0 if text.heading else -1.0
 
