@@ -6,18 +6,12 @@ from datetime import date
 
 from crag_graph.errors import GenerationError
 from crag_graph.rules.compound import split_question
+from crag_graph.rules.recency import is_recent, names_year
 from crag_graph.state import Turn
 
 _TOKEN = re.compile(r"[\"“„«「][^\"“”„«»「」]+[\"”“»」]|[^\s\"“”„«»「」]+")
 _EDGES = " \t\n\r.,;:!?…()[]{}<>¿¡。、，？！؟।"
 _QUOTES = tuple('"“„«「')
-_YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
-_RECENT = re.compile(
-    r"\b(?:latest|newest|current(?:ly)?|today|now|nowadays|recent(?:ly)?|this year|up[- ]to[- ]date|aktuell\w*|heute|"
-    r"neuest\w*|derzeit\w*|actuel\w*|aujourd'hui|dernière?s?|actual(?:es|mente)?|hoy|últim[oa]s?|oggi|attual\w*|"
-    r"hoje|atual\w*)\b|最新|目前|现在|今天|最近|今年|現在|今日|वर्तमान|आज|нынешн\w*|сейчас|сегодня|последн\w*",
-    re.IGNORECASE,
-)
 _STOP = {
     "en": (
         "a an and are as at be been but by can could did do does for from had has have he her his how i if in "
@@ -98,7 +92,7 @@ class KeywordsRewriter:
     def _queries(self, question: str) -> Iterator[str]:
         line = " ".join(question.split())
         terms = _content(line)
-        needs_year = _RECENT.search(line) and not _YEAR.search(line)
+        needs_year = is_recent(line) and not names_year(line)
         tail = [str(self._today().year)] if needs_year else []
         for count in range(min(len(terms), self._max_terms), 0, -1):
             kept = sorted(sorted(range(len(terms)), key=lambda i: _weight(terms[i]), reverse=True)[:count])

@@ -176,7 +176,9 @@ def test_a_followup_is_completed_from_the_history_file(over_corpus, environment)
     history = environment / "history.json"
     turns = [{"role": "user", "content": "How tall is the mast?"}, {"role": "assistant", "content": "Ten metres."}]
     history.write_text(json.dumps(turns), encoding="utf-8")
-    result = json.loads(crag("ask", "And who may climb it?", "--history", history, "--json").stdout)
+    done = crag("ask", "And who may climb it?", "--history", history, "--json")
+    result = json.loads(done.stdout)
+    assert "searched as: And who may climb it?" in " ".join(done.stderr.split())
     assert "mast" in result["trace"]["standalone_question"]
     assert result["question"] == "And who may climb it?"
 

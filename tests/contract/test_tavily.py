@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import traceback
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
@@ -334,3 +334,23 @@ async def test_documents_hold_plain_values_only(tavily_server: TavilyServer) -> 
     (document,) = await _search(tavily_server).ainvoke("q")
     assert isinstance(document, Document)
     assert {type(value) for value in document.metadata.values()} <= {str, float}
+
+
+@pytest.mark.parametrize(
+    ("query", "looks_back"),
+    [
+        ("latest release of X", "year"),
+        ("X release news today", "day"),
+        ("latest release of X 2031", "year"),
+        ("latest release of X 2024", None),
+        ("weight of the Falcon drone", None),
+    ],
+)
+async def test_only_a_query_about_now_is_limited_in_time(
+    tavily_server: TavilyServer, query: str, looks_back: str | None
+) -> None:
+    tavily_server.replies = [found(GOOD)]
+    settings = WebSettings(tavily=TavilySettings(base_url=tavily_server.origin))
+    await TavilySearch(settings, today=lambda: date(2031, 5, 2)).ainvoke(query)
+    assert tavily_server.searches[0].get("time_range") == looks_back
+    assert tavily_server.searches[0]["query"] == query

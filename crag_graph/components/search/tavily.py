@@ -1,6 +1,8 @@
 """Search the web by Tavily."""
 
 import os
+from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -11,6 +13,7 @@ from crag_graph.components.search.hits import keep, web_document
 from crag_graph.components.search.service import Service, from_sync, raise_unless_ok, web_address
 from crag_graph.errors import ConfigurationError
 from crag_graph.rules.query import clip
+from crag_graph.rules.recency import time_range
 from crag_graph.settings import WebSettings
 
 if TYPE_CHECKING:
@@ -29,15 +32,17 @@ class TavilySearch(RunnableLambda[str, list[Document]]):
     """Turn a query into web hits, best first, by the `tavily-python` client.
 
     At most `web.max_results` hits, each page once, from allowed hosts only. `web.tavily.timeout_s` bounds a whole
-    search, retries and their waits included. Every failure of the service is a `SearchError`.
+    search, retries and their waits included. A query about now looks back only as far as it says. Every failure of the
+    service is a `SearchError`.
     """
 
-    def __init__(self, settings: WebSettings) -> None:
+    def __init__(self, settings: WebSettings, today: Callable[[], date] = date.today) -> None:
         from tavily import AsyncTavilyClient
 
         tavily = settings.tavily
         key = _key(tavily.api_key_env)
         self._settings = settings
+        self._today = today
         self._client = AsyncTavilyClient(
             key,
             api_base_url=None if tavily.base_url is None else web_address(tavily.base_url, "web.tavily.base_url"),
@@ -71,6 +76,7 @@ class TavilySearch(RunnableLambda[str, list[Document]]):
                 clip(" ".join(query.split()), _MAX_QUERY_CHARS),
                 search_depth=settings.tavily.search_depth,
                 max_results=settings.max_results,
+                time_range=time_range(query, self._today().year),
                 include_domains=list(settings.allow_domains) or None,
                 exclude_domains=list(settings.deny_domains) or None,
                 timeout=limit_s,
