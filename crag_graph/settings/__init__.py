@@ -188,7 +188,7 @@ class RefineSettings(Section):
     words: Annotated[int, Field(ge=5, le=500)] = 50
     language: str = "auto"
     batch_size: Annotated[int, Field(ge=1, le=200)] = 40
-    max_strips: Annotated[int, Field(ge=1, le=200)] = 12
+    max_strips: Annotated[int, Field(ge=1, le=200)] = 8
     max_context_tokens: Annotated[int, Field(ge=50, le=1_000_000)] = 2_000
 
     @model_validator(mode="after")

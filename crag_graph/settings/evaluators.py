@@ -71,10 +71,10 @@ class LlmThresholds(Thresholds):
 class LocalThresholds(Thresholds):
     """The cut-offs of the local evaluator, and the file with its coefficients."""
 
-    upper: Unit = 0.7
-    lower: Unit = 0.2
-    keep: Unit = 0.1
-    sufficient: Unit = 0.3
+    upper: Unit = 0.5
+    lower: Unit = 0.1
+    keep: Unit = 0.05
+    sufficient: Unit = 0.4
     coefficients: str | None = None
 
 

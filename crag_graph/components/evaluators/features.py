@@ -239,7 +239,7 @@ def _subject(question: Question, text: Text) -> float:
     if is_in_text and not (is_near and question.asked == "who"):
         return 1.0 if text.unit_terms[0][: len(name)] == name else 0.0
     if is_in_text or _holds(text.heading_terms, name):
-        return -0.5
+        return -0.7
     return -2.0 if text.heading else -1.0
 
 
