@@ -18,15 +18,15 @@ async def ingest_and_show(loaded: Loaded, paths: list[Path], *, sync: bool, rebu
     index = build_index(settings, build_embedder(settings))
     err = Console(stderr=True, highlight=False)
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=err.is_terminal) as bar:
         files = bar.add_task("reading", total=None)
-        chunks = bar.add_task("storing chunks", total=None)
+        chunks = bar.add_task("storing chunks", total=None, visible=False)
 
         def read(path: str, done: int, total: int) -> None:
             bar.update(files, description=Path(path).name[:40], completed=done, total=total)
 
         def stored(done: int, total: int) -> None:
-            bar.update(chunks, completed=done, total=total)
+            bar.update(chunks, completed=done, total=total, visible=True)
 
         summary = await ingest(paths, index, settings, sync=sync, rebuild=rebuild, progress=read, chunk_progress=stored)
     if as_json:

@@ -12,7 +12,7 @@ loses its number, or a few characters.
 
 That passage is positive. The passages of the same document and those of other documents that rank highest for the
 question (BM25) are the hard and the easier negatives; where none shares a word, the nearest in the document. A passage
-that holds the sentence too, as overlapping chunks do, or the fact beside half of the words, may answer and is left out.
+that holds the fact beside half of the words, as overlapping chunks do, may answer too and is left out.
 
 Limits: these questions use the words of the document, while people use their own, so both labels are told apart more
 easily than in real life; they ask for facts, never for reasons or summaries; and a passage that answers in other words
@@ -68,11 +68,10 @@ Kind = Literal["own", "neighbour", "elsewhere"]
 
 
 class Asked(NamedTuple):
-    """A question, its terms without the question word, and the sentence and fact that it was drawn from."""
+    """A question, its terms without the question word, and the fact that it asks for."""
 
     text: str
     terms: frozenset[str]
-    sentence: str
     fact: str
 
 
@@ -184,8 +183,7 @@ class _Corpus:
 
     def _might_answer(self, place: int, asked: Asked) -> bool:
         text = _squeezed(self._passages[place].page_content)
-        has_half = 2 * len(asked.terms & self._terms[place]) >= len(asked.terms)
-        return _squeezed(asked.sentence) in text or (has_half and _squeezed(asked.fact) in text)
+        return _squeezed(asked.fact) in text and 2 * len(asked.terms & self._terms[place]) >= len(asked.terms)
 
     def _row(self, place: int, own: int, asked: Asked, kind: Kind) -> PairRow:
         passage = self._passages[place]
@@ -226,7 +224,7 @@ def ask(sentence: str, title: str, language: str, common: frozenset[str], draw: 
     kind = 0 if _YEAR.fullmatch(fact) else 1 if fact[0].isdigit() else 2
     asking = _ASKING[language][kind] if language in _ASKING else ""
     line = " ".join(part for part in (asking, *kept) if part)
-    return Asked(f"{title}: {line}?" if needs_title else f"{line}?", frozenset(terms(" ".join(kept))), sentence, fact)
+    return Asked(f"{title}: {line}?" if needs_title else f"{line}?", frozenset(terms(" ".join(kept))), fact)
 
 
 def _facts(words: Sequence[str]) -> list[tuple[int, int]]:
@@ -252,7 +250,7 @@ def _ask_by_clause(sentence: str, draw: random.Random) -> Asked | None:
     at = draw.randrange(len(clause) - 3)
     first, last = draw.choice(numbers) if numbers else (at, at + 3)
     rest = f"{clause[:first]}{clause[last:]}"
-    return Asked(f"{rest}？", frozenset(terms(rest)), sentence, clause[first:last]) if len(rest) >= 6 else None
+    return Asked(f"{rest}？", frozenset(terms(rest)), clause[first:last]) if len(rest) >= 6 else None
 
 
 def _document(passage: Document) -> str:

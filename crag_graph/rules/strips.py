@@ -153,7 +153,9 @@ def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
     """Partition prose at sentence ends; white space belongs to the sentence before it."""
     import sentencex
 
-    pieces = _length_pieces(text) if is_unspaced(language) else sentencex.segment(language, text)
+    # Half a surrogate pair cannot be handed over; one character stands in for it, so that places stay the same.
+    whole = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    pieces = _length_pieces(text) if is_unspaced(language) else sentencex.segment(language, whole)
     start = end = 0
     for piece in pieces:
         if piece.strip() and text[start:end].strip():

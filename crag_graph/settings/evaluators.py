@@ -71,7 +71,7 @@ class LlmThresholds(Thresholds):
 class LocalThresholds(Thresholds):
     """The cut-offs of the local evaluator, and the file with its coefficients."""
 
-    upper: Unit = 0.5
+    upper: Unit = 0.6
     lower: Unit = 0.1
     keep: Unit = 0.05
     sufficient: Unit = 0.4

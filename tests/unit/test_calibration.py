@@ -16,8 +16,8 @@ from crag_graph.measure.calibrating import MIN_CASES, MIN_PAIRS, calibrate, chec
 from crag_graph.measure.measuring import figures, score_pairs
 from crag_graph.measure.pairs import Pair
 from crag_graph.rules import calibration
-from crag_graph.rules.calibration import Case, cut_offs
-from crag_graph.settings import Settings
+from crag_graph.rules.calibration import Case, cut_offs, errors
+from crag_graph.settings import CustomThresholds, Settings
 from crag_graph.state import Grade
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +72,14 @@ def test_labels_that_do_not_overlap_are_parted_in_the_middle_whatever_the_cost()
     assert cut_offs(cases, 1) == cut_offs(cases, 10) == (pytest.approx(0.55), pytest.approx(0.55))
 
 
+def test_of_equally_good_places_the_more_careful_one_is_taken():
+    assert cut_offs([Case(0.3, 0.6)], 1) == (pytest.approx(0.8), pytest.approx(0.15))
+
+
+def test_a_score_at_the_cut_off_reaches_it():
+    assert errors([Case(0.5, 0.5)], 0.5) == (1.0, 0.0)
+
+
 def test_a_dear_mistake_is_worth_needless_searches():
     cases = [Case(0.9, 0.1), Case(0.5, 0.1), Case(0.5, 0.7)]
     assert cut_offs(cases, 1).strict < 0.5
@@ -118,9 +126,25 @@ async def test_all_four_cut_offs_come_with_intervals_and_lie_between_the_labels(
     assert all(row.false_correct == row.needless_search == row.evidence_lost == 0 for row in report.trade_off)
 
 
-async def test_the_same_seed_gives_the_same_report(tmp_path):
+def overlapping():
+    """Scores of both labels that lie apart, but not wholly."""
     noise = random.Random(0)
-    pairs = [pair(n, label, round(noise.betavariate(2 + label, 3 - label), 4)) for n in range(60) for label in (0, 1)]
+    return [pair(n, label, round(noise.betavariate(2 + label, 3 - label), 4)) for n in range(60) for label in (0, 1)]
+
+
+async def test_where_the_labels_overlap_the_strict_cut_offs_lie_above_the_lenient_ones(tmp_path):
+    found = {name: threshold.value for name, threshold in (await report_on(overlapping(), tmp_path)).thresholds.items()}
+    assert found["lower"] < found["upper"]
+    assert found["keep"] < found["sufficient"]
+
+
+async def test_the_map_is_judged_on_groups_that_it_has_not_seen(tmp_path):
+    report = await report_on(overlapping(), tmp_path)
+    assert report.ece_after > 0.01  # on its own rows an isotonic map errs by nothing
+
+
+async def test_the_same_seed_gives_the_same_report(tmp_path):
+    pairs = overlapping()
     first, again = await report_on(pairs, tmp_path), await report_on(pairs, tmp_path)
     assert first.plain() == again.plain()
     assert (await report_on(pairs, tmp_path, seed=1)).thresholds != first.thresholds
@@ -138,10 +162,11 @@ async def test_scores_that_mean_their_share_are_called_calibrated_and_others_are
 
 
 async def test_the_sensitivity_counts_questions_whose_verdict_would_change(tmp_path):
-    report = await report_on([*separable(), pair(50, 0, 0.46), pair(51, 1, 0.54), pair(52, 1, 0.52)], tmp_path)
+    near = [pair(50, 0, 0.46), pair(51, 1, 0.54), pair(52, 1, 0.52), pair(53, 1, 0.5)]
+    report = await report_on([*separable(), *near], tmp_path)
     upper, lower = (report.thresholds[name].value for name in ("upper", "lower"))
-    assert upper == lower == pytest.approx(0.49)
-    assert report.changing == {"up": 1, "down": 1}
+    assert upper == lower == pytest.approx(0.48)
+    assert report.changing == {"up": 1, "down": 2}
 
 
 async def test_ungraded_pairs_are_counted_apart_and_never_as_a_score_of_zero(tmp_path):
@@ -161,11 +186,12 @@ async def test_a_file_of_which_nothing_is_graded_is_an_error_with_the_reason():
 
 async def test_accuracy_is_taken_at_upper_and_the_same_at_lower_is_told_apart():
     pairs = [pair(0, 1, 0.9), pair(1, 1, 0.4), pair(2, 0, 0.3), pair(3, 0, 0.1)]
-    measured = figures(await score_pairs(ByNumber(), pairs), OFFLINE.evaluator.local)
-    assert (OFFLINE.evaluator.local.upper, OFFLINE.evaluator.local.lower) == (0.7, 0.2)
-    assert measured["accuracy"] == measured["balanced_accuracy"] == 0.75
-    assert measured["at_lower"] == {"accuracy": 0.75, "balanced_accuracy": 0.75}
-    one_label = figures(await score_pairs(ByNumber(), pairs[:2]), OFFLINE.evaluator.local)
+    pairs.append(pair(4, 0, 0.1))
+    cut = CustomThresholds(upper=0.7, lower=0.2)
+    measured = figures(await score_pairs(ByNumber(), pairs), cut)
+    assert (measured["accuracy"], measured["balanced_accuracy"]) == (0.8, 0.75)
+    assert measured["at_lower"] == {"accuracy": 0.8, "balanced_accuracy": 0.8333}
+    one_label = figures(await score_pairs(ByNumber(), pairs[:2]), cut)
     assert one_label["auc"] is None
 
 

@@ -158,7 +158,7 @@ class Recorder(WordEmbedder):
         self.fingerprint = LocalEmbedder.fingerprint
 
 
-async def test_strips_of_a_graded_document_need_no_more_vectors() -> None:
+async def test_strips_of_a_graded_document_reuse_its_vectors() -> None:
     recorder = Recorder()
     evaluator = LocalEvaluator(recorder)
     document = f"Falkenau pump\n{PUMP} {UNRELATED}"

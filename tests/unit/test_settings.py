@@ -93,7 +93,7 @@ SPECIAL = (
         "llm.structured_output": "json_text",
     }
     | {f"evaluator.{name}.{cut}": "0.35" for name in EVALUATORS for cut in ("upper", "sufficient")}
-    | {f"evaluator.{name}.{cut}": "0.05" for name in EVALUATORS for cut in ("lower", "keep")}
+    | {f"evaluator.{name}.{cut}": "0.02" for name in EVALUATORS for cut in ("lower", "keep")}
     | {f"evaluator.{name}.max_tokens": "64" for name in ("cross_encoder", "nli")}
     | {"evaluator.similarity.upper": "0.7"}
     | {"evaluator.cross_encoder.activation": "none", "evaluator.cross_encoder.output_scale": "signed"}

@@ -53,14 +53,15 @@ class Model:
 class LocalEvaluator:
     """Scores by cosines and shared words, names and numbers; the score is a probability calibrated on public sets.
 
-    A sentence is embedded once: the embedder remembers it, so the strips of a graded document cost no more vectors.
+    Of a text only the sentences nearest to the question in words get a vector, and the embedder remembers it: the
+    strips of a graded document cost few more.
     """
 
     def __init__(self, embedder: Embedder, coefficients: Path | None = None) -> None:
         """Load the coefficients (the shipped ones by default).
 
         Raises:
-            ConfigurationError: the file is missing or no such file, or was fitted with another embedder.
+            ConfigurationError: the file cannot be read, or was fitted with another embedder.
         """
         self._embedder = embedder
         self._model = load_model(coefficients or SHIPPED, embedder.fingerprint)

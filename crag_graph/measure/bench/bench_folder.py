@@ -12,7 +12,7 @@ from crag_graph.measure.bench.data import Paragraph
 from crag_graph.measure.bench.loopback import go_direct
 from crag_graph.settings import Settings
 
-_WEB_KEY = "CRAG_BENCH_WEB_KEY"
+_WEB_KEY = "BENCH_WEB_KEY"
 
 
 def with_own_index_and_web(settings: Settings, folder: Path, web_origin: str) -> Settings:
