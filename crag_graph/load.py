@@ -146,9 +146,9 @@ def _explain(error: ValidationError, origins: Mapping[str, str], fallback: str) 
         dotted = ".".join(str(part) for part in item["loc"] if part not in ("str", "literal"))
         dotted = dotted.split(".literal[")[0].split(".constrained-str")[0]
         dotted = re.sub(r"\.\d+$", "", dotted)  # an item of a list: the list is what can be set
-        within = [origin for key, origin in origins.items() if key.startswith(f"{dotted}.")]
-        # Of a section with several origins the environment is named: it had the last word.
-        origin = origins.get(dotted) or max(within, key=lambda o: o.startswith(PREFIX), default=fallback)
+        within = [origin for key, origin in origins.items() if f"{key}.".startswith(f"{dotted}.")]
+        # Of several origins the environment is named: it had the last word.
+        origin = max(within, key=lambda o: o.startswith(PREFIX), default=fallback)
         if item["type"] == "extra_forbidden":
             lines.append(f"{origin}: unknown setting {dotted}{_nearest(dotted)}")
         else:

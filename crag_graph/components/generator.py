@@ -58,20 +58,18 @@ class UnsupportedGenerator:
 
 
 async def past_thinking(pieces: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Leave out the `<think>...</think>` that reasoning models open their answer with."""
-    held, thinking = "", True
+    """Leave out the `<think>...</think>` that reasoning models open their answer with, and blanks before the answer."""
+    held, opening = "", True
     async for piece in pieces:
-        if not thinking:
+        if not opening:
             yield piece
             continue
-        held += piece
-        start = held.lstrip()
-        if start.startswith(_THINK):
+        held = (held + piece).lstrip()
+        if held.startswith(_THINK):
             _, closed, after = held.partition("</think>")
-            held, thinking = (after.lstrip(), False) if closed else (held, True)
-        elif not _THINK.startswith(start):
-            thinking = False
-        if not thinking:
+            held = after.lstrip() if closed else held
+        if held and not _THINK.startswith(held[: len(_THINK)]):
+            opening = False
             yield held
-    if thinking and not held.lstrip().startswith(_THINK):
+    if opening and not held.startswith(_THINK):
         yield held

@@ -141,6 +141,8 @@ def test_the_environment_beats_the_file_and_the_run_context_beats_both(tmp_path)
         ("CRAG_RETRIEVE__TOP_K", "30", "top_k (30) must not be above fetch_k (20)"),
         ("CRAG_INGEST__CHUNK_OVERLAP", "900", "must be below chunk_chars"),
         ("CRAG_WEB__USE", "bing", "web.use"),
+        ("CRAG_RETRIEVE_TOP_K", "3", "did you mean CRAG_RETRIEVE__TOP_K?"),
+        ("CRAG_RETRIEVE__TOP_K__X", "3", "retrieve.top_k"),
         ("CRAG_CORRECTIONS__AMBIGUOUS", "[wep]", "'web', 'requery' or 'decompose'"),
         ("CRAG_EVALUATOR__LLM__SCALE", "percent", "write unit (0..1) or signed (-1..1)"),
     ],
