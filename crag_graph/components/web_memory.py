@@ -7,6 +7,7 @@ among them; a memory that fails costs a notice and a search, never an answer.
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from crag_graph.protocols import Search
 from crag_graph.rules.query import canonical_url
 
 _FIELDS = ("url", "title", "date", "provider")
-_WAIT_S = 2  # how long to wait for another writer: the answer is written already, and someone waits for its end
+_WAIT_S = 5  # how long to wait for another writer: the answer is written already, and someone waits for its end
+_PAUSE_S = 0.05
 
 
 class WebMemory:
@@ -107,9 +109,20 @@ class WebMemory:
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[None]:
-        """Keep other writers out; taking and leaving the lock touches files, so both happen in a thread."""
+        """Keep other writers out; taking and leaving the lock touches files, so both happen in a thread.
+
+        Who waits does so here: threads that wait are missing to the one that writes.
+        """
         held = ExitStack()
-        await asyncio.to_thread(held.enter_context, self._index.writer(_WAIT_S))
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                await asyncio.to_thread(held.enter_context, self._index.writer(wait_s=0))
+                break
+            except ConfigurationError:
+                if time.monotonic() >= deadline:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from typer.testing import CliRunner
@@ -118,6 +119,18 @@ def test_the_same_question_is_answered_without_a_search_the_second_time(remember
     [entry] = stored(remembering)
     assert {"provider", "title", "retrieved", "expires"} <= set(entry.metadata)
     assert entry.metadata["provider"] == "tavily"
+
+
+def test_once_it_has_expired_the_web_is_searched_again(remembering, tavily_server):
+    tavily_server.replies = [found(hit(URL, ON_THE_WEB))]
+    embedder = build_embedder(remembering)
+    past = Clock()
+    past.now = datetime.now(UTC) - timedelta(days=31)
+    index = Index(remembering.index.model_copy(update={"collection": "from-the-web"}), embedder)
+    asyncio.run(WebMemory(index, chroma_search(index, embedder, 5), 30, past).remember(stored(remembering)))
+    assert ask(remembering)["sources"][0]["url"] == URL
+    assert len(tavily_server.requests) == 2
+    assert [entry.metadata["expires"] > datetime.now(UTC).isoformat() for entry in stored(remembering)] == [True]
 
 
 def test_without_documents_of_ones_own_the_memory_answers_and_the_missing_index_is_said(
@@ -235,6 +248,15 @@ async def test_a_passage_found_again_is_kept_once_and_lasts_from_then(tmp_path):
     await memory.remember([page("The kite warranty is seven years.", URL + "?utm_source=x")])
     clock.now += timedelta(days=20)
     assert len(await memory.recall("kite warranty")) == len(await memory.entries()) == 1
+
+
+@pytest.mark.anyio
+async def test_many_answers_at_once_are_all_remembered_and_nothing_blocks_the_event_loop(tmp_path):
+    memory = memory_at(tmp_path, Clock())
+    with blockbuster_ctx():
+        await asyncio.gather(*(memory.remember([page(f"Kite {n}.", f"https://a.org/{n}")]) for n in range(10)))
+        assert await memory.recall("kite") != []
+    assert len(await memory.entries()) == 10
 
 
 @pytest.mark.anyio
