@@ -20,7 +20,7 @@ from crag_graph.components.search.hybrid import fuse
 from crag_graph.errors import ConfigurationError, NothingIngested, RetrievalError
 from crag_graph.notices import notice
 from crag_graph.protocols import Search
-from crag_graph.rules.query import canonical_url
+from crag_graph.rules.query import canonical_url, host_allowed
 
 _FIELDS = ("url", "title", "date", "provider")
 _WAIT_S = 5  # how long to wait for another writer: the answer is written already, and someone waits for its end
@@ -28,15 +28,27 @@ _PAUSE_S = 0.05
 
 
 class WebMemory:
-    """Remembers web evidence for `days`; `search` is how `index` is searched. Nothing is created by a look."""
+    """Remembers web evidence for `days`; `search` is how `index` is searched. Nothing is created by a look.
+
+    Of what is remembered only `allow`ed hosts count, and none that `deny` names: the settings of today hold.
+    """
 
     def __init__(
-        self, index: Index, search: Search, days: float, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        index: Index,
+        search: Search,
+        days: float,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
     ) -> None:
         self._index = index
         self._search = search
         self._lasts = timedelta(days=days)
         self._clock = clock
+        self._allow = allow
+        self._deny = deny
 
     async def remember(self, evidence: Sequence[Document]) -> None:
         """Store passages of web pages, for `days` from now; what has expired is deleted.
@@ -62,7 +74,7 @@ class WebMemory:
         except (RetrievalError, ConfigurationError) as error:
             notice(f"remembered web evidence was not searched: {error} (crag cache clear --evidence forgets it)")
             return []
-        return [document for document in found if not self.expired(document)]
+        return [document for document in found if not self.expired(document) and self._is_wanted(document)]
 
     async def entries(self) -> list[Document]:
         """Return everything that is stored, also what has expired and is not deleted yet.
@@ -99,6 +111,11 @@ class WebMemory:
                 await self._index.remove(ids)
                 await self._index.commit()
         return len(ids)
+
+    def _is_wanted(self, entry: Document) -> bool:
+        if not (self._allow or self._deny):  # a folder that stands in for the web has addresses without a host
+            return True
+        return host_allowed(str(entry.metadata["url"]), self._allow, self._deny)
 
     def _entry(self, document: Document, now: datetime) -> Document:
         metadata = {key: document.metadata[key] for key in _FIELDS if document.metadata.get(key)}

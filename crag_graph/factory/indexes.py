@@ -26,7 +26,8 @@ def build_memory(settings: Settings, embedder: Embedder) -> "WebMemory | None":
     if remember.collection is None:
         return None
     index = Index(settings.index.model_copy(update={"collection": remember.collection}), embedder)
-    return WebMemory(index, search_of(index, embedder, settings.retrieve), remember.days)
+    search = search_of(index, embedder, settings.retrieve)
+    return WebMemory(index, search, remember.days, allow=settings.web.allow_domains, deny=settings.web.deny_domains)
 
 
 def search_of(index: "Index", embedder: Embedder, retrieve: RetrieveSettings) -> Search:

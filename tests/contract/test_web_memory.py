@@ -121,6 +121,11 @@ def test_the_same_question_is_answered_without_a_search_the_second_time(remember
     assert entry.metadata["provider"] == "tavily"
 
 
+def test_a_page_of_a_host_that_is_denied_by_now_is_not_recalled(remembering):
+    denied = remembering.web.model_copy(update={"deny_domains": ("kites.example",), "use": "off"})
+    assert ask(remembering.model_copy(update={"web": denied}))["sources"] == []
+
+
 def test_once_it_has_expired_the_web_is_searched_again(remembering, tavily_server):
     tavily_server.replies = [found(hit(URL, ON_THE_WEB))]
     embedder = build_embedder(remembering)
