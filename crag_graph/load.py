@@ -152,7 +152,8 @@ def _explain(error: ValidationError, origins: Mapping[str, str], fallback: str) 
         if item["type"] == "extra_forbidden":
             lines.append(f"{origin}: unknown setting {dotted}{_nearest(dotted)}")
         else:
-            lines.append(f"{origin}: {dotted}: {item['msg'].removeprefix('Value error, ')}")
+            place = f"{origin}: {dotted}" if dotted else origin  # a rule between sections belongs to none of them
+            lines.append(f"{place}: {item['msg'].removeprefix('Value error, ')}")
     return "\n".join(dict.fromkeys(lines))
 
 

@@ -1,6 +1,6 @@
 """The seams. Anything with the right method fits; nothing has to inherit from here."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -100,5 +100,8 @@ class Components:
     fallback: Generator  # answers when `generator` fails
     web_evaluator: Evaluator | None = None  # grades web documents too, where that costs no model call
     unsupported: Generator | None = None  # answers without evidence, where the settings ask for that
+    remember: Callable[[Sequence[Document]], Awaitable[None]] | None = (
+        None  # stores web passages that carried an answer
+    )
     notices: Callable[[], Sequence[str]] = tuple  # what a reader of the index should know, as of the last search
     prompts: tuple[str, ...] = ()  # ids of the prompts in use, for the trace

@@ -1,4 +1,4 @@
-"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`; more are in `measuring`, `benchmarks`.
+"""The command line: `crag ask`, `ingest`, `doctor`, `config`, `graph`; more in `measuring`, `benchmarks`, `caching`.
 
 Exit codes: 0 done, or a grounded answer; 3 no supporting evidence; 2 bad input or settings; 1 a component failed.
 """
@@ -191,4 +191,4 @@ def _history(path: Path | None) -> list[Any]:
     return turns
 
 
-from crag_graph.cli import benchmarks, measuring  # noqa: E402, F401 - add their commands to `app`
+from crag_graph.cli import benchmarks, caching, measuring  # noqa: E402, F401 - add their commands to `app`

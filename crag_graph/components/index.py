@@ -95,7 +95,7 @@ class Index:
         path = self._lock_path()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(path)
+            lock = FileLock(path, thread_local=False)  # taken and left in a thread, not always the same one
             lock.acquire(timeout=wait_s)
         except Timeout as error:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crag_graph.components.evaluators.identity import Identity, calibration_mismatch, identify
 from crag_graph.errors import ConfigurationError
 from crag_graph.factory.imported import imported
+from crag_graph.factory.indexes import build_index, build_memory, search_of
 from crag_graph.factory.web import build_web
 from crag_graph.load import load_settings
 from crag_graph.prompts import Prompt, load_prompt
@@ -15,10 +16,20 @@ from crag_graph.settings import Settings
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from crag_graph.components.index import Index
     from crag_graph.components.llm import Model
     from crag_graph.settings import RunContext
     from crag_graph.state import CragInput, CragOutput, CragState
+
+__all__ = [
+    "VARIABLES",
+    "Graders",
+    "build_components",
+    "build_embedder",
+    "build_graders",
+    "build_graph",
+    "build_index",
+    "build_memory",
+]
 
 VARIABLES = {
     "grade": {"question", "texts", "marker"},
@@ -80,13 +91,6 @@ def build_embedder(settings: Settings) -> Embedder:
             return LangChainEmbedder(imported(path, "embeddings.use"))
 
 
-def build_index(settings: Settings, embedder: Embedder) -> "Index":
-    """Return the index, unopened: nothing is read or created before it is used."""
-    from crag_graph.components.index import Index
-
-    return Index(settings.index, embedder)
-
-
 class Graders(NamedTuple):
     """What scores under the settings, and whose scores these are."""
 
@@ -102,6 +106,7 @@ class _Build:
         self._settings = settings
         self._embedder = build_embedder(settings)
         self._index = build_index(settings, self._embedder)
+        self._memory = build_memory(settings, self._embedder)
         self._prompts: list[Prompt] = []
         self._models: dict[str, Model] = {}
 
@@ -125,6 +130,7 @@ class _Build:
             fallback=self._extractive(),
             web_evaluator=by_use if settings.evaluator.use in ("local", "similarity") else None,
             unsupported=self._unsupported(),
+            remember=self._memory.remember if self._memory else None,
             notices=lambda: [*self._index.warnings, *([stale] if stale else [])],
             prompts=tuple(prompt.id for prompt in self._prompts),
         )
@@ -144,23 +150,16 @@ class _Build:
         return ids.get("one_pass") or ids.get("grade", "")
 
     def _search(self) -> Search:
-        from crag_graph.components.search.bm25 import bm25_search
-        from crag_graph.components.search.chroma import chroma_search
-        from crag_graph.components.search.hybrid import hybrid_search
-
         retrieve = self._settings.retrieve
-        if retrieve.use not in ("chroma", "bm25", "hybrid"):
-            found: Search = imported(retrieve.use, "retrieve.use")
-            return found
-        index = self._index
-        match retrieve.use:
-            case "chroma":
-                return chroma_search(index, self._embedder, retrieve.fetch_k)
-            case "bm25":
-                return bm25_search(index, retrieve.fetch_k)
-            case _:
-                dense = chroma_search(index, self._embedder, retrieve.fetch_k)
-                return hybrid_search([dense, bm25_search(index, retrieve.fetch_k)], retrieve.hybrid.rrf_k)
+        if retrieve.use in ("chroma", "bm25", "hybrid"):
+            search = search_of(self._index, self._embedder, retrieve)
+        else:
+            search = imported(retrieve.use, "retrieve.use")
+        if self._memory is None:
+            return search
+        from crag_graph.components.web_memory import with_memory
+
+        return with_memory(search, self._memory, retrieve.hybrid.rrf_k)
 
     def _evaluator(self, use: str) -> Evaluator:
         evaluator = self._settings.evaluator

@@ -3,7 +3,9 @@
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from crag_graph.errors import GenerationError
+from langchain_core.documents import Document
+
+from crag_graph.errors import ComponentError, ConfigurationError, GenerationError
 from crag_graph.nodes.common import Update, asked, open_parts
 from crag_graph.policy import Policy
 from crag_graph.prompts import ABSTAIN
@@ -15,7 +17,7 @@ from crag_graph.state import CragState, Evidence
 
 
 async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
-    """Read `kept_strips`, `parts` → write `answer`, `grounded`, `sources`."""
+    """Read `kept_strips`, `parts`, `web_docs` → write `answer`, `grounded`, `sources`."""
     warnings = [*state["warnings"]]
     evidence = recompose(fuse(state["verdict"], state["good_docs"], state["web_docs"]), state["kept_strips"])
     if state["verdict"] != "correct" and not (kit.web and policy.web):
@@ -32,12 +34,33 @@ async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
         warnings.append(f"removed from the answer, because no evidence has it: {', '.join(citations.invented)}")
     if state["enough"] and answer != policy.no_evidence and not citations.cited:
         warnings.append("the answer cites none of its evidence, so it counts as not grounded")
+    sources = [item for item in evidence if item["number"] in citations.cited]
+    await _remember(sources, state, kit, warnings)
     return {
         "answer": answer,
         "grounded": bool(citations.cited),
-        "sources": [item for item in evidence if item["number"] in citations.cited],
+        "sources": sources,
         "warnings": warnings,
     }
+
+
+async def _remember(sources: Sequence[Evidence], state: CragState, kit: Components, warnings: list[str]) -> None:
+    """Store the cited passages of the pages that this run found; what was remembered before is not stored anew."""
+    if kit.remember is None:
+        return
+    cited = {(item["url"], item["passage"]) for item in sources}
+    passages = [
+        Document(item["passage"], metadata=page.metadata)
+        for page in state["web_docs"]
+        for item in recompose([page], state["kept_strips"])
+        if item["url"] and (item["url"], item["passage"]) in cited
+    ]
+    if not passages:
+        return
+    try:
+        await kit.remember(passages)
+    except (ComponentError, ConfigurationError) as error:
+        warnings.append(f"the web evidence was not remembered: {error}")
 
 
 async def _without_evidence(question: str, kit: Components, policy: Policy, warnings: list[str]) -> AsyncIterator[str]:

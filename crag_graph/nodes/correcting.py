@@ -168,10 +168,12 @@ async def _grade_pages(pages: Sequence[Document], state: CragState, kit: Compone
 
 async def _looked_up(kit: Components, query: str, policy: Policy, warnings: list[str]) -> list[Document]:
     try:
-        found = await kit.search.ainvoke(query)
+        with noticed() as said:
+            found = await kit.search.ainvoke(query)
     except RetrievalError as error:
         warnings.append(f"the index was not searched again: {error}")
         return []
+    warnings += [text for text in said if text not in warnings]
     return unique(identified(found))[: policy.top_k]
 
 

@@ -2,6 +2,7 @@
 
 from crag_graph.errors import GenerationError, InputError, RetrievalError
 from crag_graph.nodes.common import Update, asked, grade, identified
+from crag_graph.notices import noticed
 from crag_graph.policy import Policy
 from crag_graph.protocols import Components
 from crag_graph.rules.compound import is_compound
@@ -19,7 +20,9 @@ async def retrieve(state: CragState, kit: Components, policy: Policy) -> Update:
     warnings: list[str] = []
     standalone = await _standalone(state, kit, warnings)
     try:
-        found = await kit.search.ainvoke(standalone or state["question"])
+        with noticed() as said:
+            found = await kit.search.ainvoke(standalone or state["question"])
+        warnings += said
     except RetrievalError as error:
         if kit.web is None or not policy.web:
             raise

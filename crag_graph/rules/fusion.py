@@ -27,13 +27,17 @@ def fuse(verdict: Verdict, internal: Sequence[Document], web: Sequence[Document]
 
 
 def unique(documents: Iterable[Document]) -> list[Document]:
-    """Return the first document of every text and of every web page, in order."""
+    """Return the first document of every text and of every web page, in order.
+
+    A remembered passage (it `expires`) is not its page: both stay, since the page may say more.
+    """
     kept: list[Document] = []
     texts: set[str] = set()
     pages: set[str] = set()
     for document in documents:
         text = re.sub(r"\W+", " ", document.page_content).casefold().strip()
-        page = canonical_url(document.metadata["url"]) if document.metadata.get("url") else None
+        url, is_passage = document.metadata.get("url"), "expires" in document.metadata
+        page = canonical_url(url) if url and not is_passage else None
         if text in texts or page in pages:
             continue
         texts.add(text)

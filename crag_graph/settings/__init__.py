@@ -26,6 +26,7 @@ from crag_graph.settings.web import (
     WEB_SOURCES,
     FolderSettings,
     PageSettings,
+    RememberSettings,
     SearxngSettings,
     TavilySettings,
     WebCacheSettings,
@@ -60,6 +61,7 @@ __all__ = [
     "PageSettings",
     "PrefilterSettings",
     "RefineSettings",
+    "RememberSettings",
     "RetrieveSettings",
     "RewriterSettings",
     "RunContext",
@@ -227,6 +229,15 @@ class Settings(Section):
     corrections: CorrectionSettings = CorrectionSettings()
     refine: RefineSettings = RefineSettings()
     generator: GeneratorSettings = GeneratorSettings()
+
+    @model_validator(mode="after")
+    def _check_collections(self) -> Self:
+        if self.web.remember.collection == self.index.collection:
+            raise ValueError(
+                f"web.remember.collection is index.collection ({self.index.collection}): "
+                "web evidence lies in a collection of its own; name another one"
+            )
+        return self
 
 
 class RunContext(BaseModel):

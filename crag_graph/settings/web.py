@@ -53,6 +53,13 @@ class WebCacheSettings(Section):
     ttl_hours: Annotated[float, Field(gt=0, le=24 * 365, allow_inf_nan=False)] = 24
 
 
+class RememberSettings(Section):
+    """Web evidence that carried an answer, kept in a collection of its own beside the index."""
+
+    collection: Annotated[str, Field(max_length=512, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]+[a-zA-Z0-9]$")] | None = None
+    days: Annotated[float, Field(gt=0, le=3650, allow_inf_nan=False)] = 30
+
+
 class TavilySettings(Section):
     """The Tavily search service, or anything that speaks its protocol."""
 
@@ -85,6 +92,7 @@ class WebSettings(Section):
     folder: FolderSettings = FolderSettings()
     pages: PageSettings = PageSettings()
     cache: WebCacheSettings = WebCacheSettings()
+    remember: RememberSettings = RememberSettings()
 
     @field_validator("use")
     @classmethod
