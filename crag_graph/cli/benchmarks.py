@@ -48,7 +48,7 @@ def bench_speed(
     call_ms: Annotated[float, typer.Option(min=0, help="What one model call takes, in milliseconds.")] = 400,
     token_ms: Annotated[float, typer.Option(min=0, help="What one written token takes besides.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer questions and shorter curves.")] = False,
-    prices: Annotated[Path | None, typer.Option(help="Your price table; see configs/prices.yaml for its form.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="Your price table; see configs/prices/example.yaml.")] = None,
 ) -> None:
     """Measure wall time, model calls and tokens against a served model of a stated speed."""
     with failing_politely(as_json=False):

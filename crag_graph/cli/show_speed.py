@@ -19,7 +19,7 @@ async def bench_speed_and_show(
     loaded: Loaded, speed: Speed, prices: Path | None, json_out: Path | None, *, quick: bool
 ) -> None:
     """Measure; progress goes to stderr, tables to stdout."""
-    table = read_prices(prices or resource("configs", "prices.yaml"))
+    table = read_prices(prices or resource("configs", "prices/example.yaml"))
     results = await bench_speed(loaded.settings, speed, QUICK if quick else FULL, table, _say)
     if json_out:
         write_json(json_out, results)

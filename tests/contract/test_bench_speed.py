@@ -89,5 +89,5 @@ def _tiny():
 
 
 def test_the_shipped_price_table_says_that_it_is_an_example():
-    prices = read_prices(resource("configs", "prices.yaml"))
+    prices = read_prices(resource("configs", "prices/example.yaml"))
     assert [price.model for price in prices.models] == ["example (not a real price)"]
