@@ -18,6 +18,7 @@ from crag_graph.errors import ComponentError
 log = logging.getLogger(__name__)
 Method = Literal["json_schema", "function_calling", "json_text"]
 JsonSchema = dict[str, Any]
+NO_JSON = "answered with no JSON"
 
 
 class StructuredModel:
@@ -47,7 +48,7 @@ class StructuredModel:
             if found is not None:
                 self._remember(method)
                 return found
-        raise error(f"{self._model.name} answered with no JSON by {', '.join(self._methods)}", component=component)
+        raise error(f"{self._model.name} {NO_JSON} by {', '.join(self._methods)}", component=component)
 
     def _object(self, found: Any) -> dict[str, Any] | None:
         """Return what was read as an object: a bare list is taken for the schema's only field."""

@@ -34,6 +34,7 @@ __all__ = [
 VARIABLES = {
     "grade": {"question", "texts", "marker"},
     "strips": {"question", "texts", "marker"},
+    "yes_no": {"question", "text", "marker"},
     "one_pass": {"question", "texts", "marker", "today"},
     "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
     "standalone": {"question", "history", "marker"},
@@ -166,8 +167,11 @@ class _Build:
         match use:
             case "llm":
                 from crag_graph.components.evaluators.llm import grader
+                from crag_graph.components.evaluators.yes_no import OrYesNo
 
-                return grader(self._small(), self._prompt("grade"), evaluator.llm.batch_size, self._settings.llm)
+                model, batch_size = self._small(), evaluator.llm.batch_size
+                structured = grader(model, self._prompt("grade"), batch_size, self._settings.llm)
+                return OrYesNo(structured, model, self._prompt("yes_no"))
             case "local":
                 from crag_graph.components.evaluators.local import LocalEvaluator
 

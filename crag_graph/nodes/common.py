@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from crag_graph.errors import EvaluationError
+from crag_graph.notices import noticed
 from crag_graph.protocols import Evaluator
 from crag_graph.state import CragState, Grade, Part
 
@@ -42,7 +43,9 @@ async def grade(
     if not texts:
         return []
     try:
-        grades = await evaluator.score(question, texts)
+        with noticed() as said:
+            grades = await evaluator.score(question, texts)
+        warnings += [text for text in said if text not in warnings]
     except EvaluationError as error:
         warnings.append(f"{what} are ungraded: {error}")
         return [Grade(score=None, reason=str(error)) for _ in texts]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from crag_graph.components.evaluators.cross_encoder import softmax
 from crag_graph.components.evaluators.pair_model import Outputs, PairModel
 from crag_graph.errors import ConfigurationError
+from crag_graph.notices import notice
 from crag_graph.settings import NliThresholds
 from crag_graph.state import Grade
 
@@ -52,6 +53,7 @@ class NliEvaluator:
         entails = max(row[self._entails] for row in probabilities)
         contradicts = max(row[self._contradicts] for row in probabilities) if self._contradicts is not None else 0.0
         if contradicts > max(entails, 0.5):
+            notice(f"sources disagree: a text contradicts what was asked ({contradicts:.2f})")
             return Grade(score=entails, reason=f"contradicts {contradicts:.2f}: sources disagree")
         return Grade(score=entails, reason=f"entails {entails:.2f}")
 
