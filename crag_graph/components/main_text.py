@@ -11,11 +11,12 @@ _DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")
 
 
 class Page(NamedTuple):
-    """A page as text; title and ISO date are empty where the page does not say."""
+    """A page as text; title, ISO date and address are empty where the page does not say."""
 
     text: str
     title: str = ""
     date: str = ""
+    url: str = ""
 
 
 def main_text(body: bytes, media_type: str, charset: str | None) -> Page | None:
@@ -26,10 +27,11 @@ def main_text(body: bytes, media_type: str, charset: str | None) -> Page | None:
     text = _decode(body, charset).replace("\r\n", "\n").replace("\0", "\ufffd")
     if media_type == "text/plain":
         return Page(text.strip()) if text.strip() else None
-    return _of_html(text)
+    return html_page(text)
 
 
-def _of_html(html: str) -> Page | None:
+def html_page(html: str, *, favor_recall: bool = False) -> Page | None:
+    """Return the main text of an HTML page as markdown, in doubt more of it on `favor_recall`; None when it has none."""
     import trafilatura
 
     # What it cannot use it also logs; the caller says as much.
@@ -39,8 +41,10 @@ def _of_html(html: str) -> Page | None:
     if tree is None:
         return None
     known = trafilatura.extract_metadata(tree)
-    text = trafilatura.extract(tree, output_format="markdown", include_formatting=True, include_comments=False)
-    return Page(text, known.title or "", known.date or "") if text else None
+    text = trafilatura.extract(
+        tree, output_format="markdown", include_formatting=True, include_comments=False, favor_recall=favor_recall
+    )
+    return Page(text, known.title or "", known.date or "", known.url or "") if text else None
 
 
 def _decode(body: bytes, charset: str | None) -> str:
