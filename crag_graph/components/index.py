@@ -67,6 +67,10 @@ class Index:
         """
         return await self._run(self._search_terms, question, k)
 
+    async def word_counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return in how many chunks each word occurs; all 0 where nothing is ingested."""
+        return await self._run(self._word_counts, words)
+
     async def documents(self) -> list[Document]:
         """Return all chunks.
 
@@ -189,6 +193,12 @@ class Index:
         for id_, document in found.items():
             document.metadata["retrieval_score"] = scores[id_]
         return [found[id_] for id_ in scores if id_ in found]  # a chunk may have been removed since the last commit
+
+    def _word_counts(self, words: Sequence[str]) -> dict[str, int]:
+        collection = self._chroma.collection()
+        if collection is None or not collection.count():
+            return dict.fromkeys(words, 0)
+        return self._terms.current(state(collection), lambda: self._build_terms(collection)).counts(words)
 
     def _fetch(self, collection: Any, ids: list[str] | None = None) -> list[Document]:
         include = ["documents", "metadatas", *(self._vectors() if ids else [])]

@@ -1,10 +1,10 @@
 """A query rewriter without a model: the names, numbers and content words of the question, as the user wrote them."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from datetime import date
 
-from crag_graph.errors import GenerationError
+from crag_graph.errors import GenerationError, RetrievalError
 from crag_graph.rules.compound import split_question
 from crag_graph.rules.recency import is_recent, names_year
 from crag_graph.state import Turn
@@ -56,7 +56,15 @@ class KeywordsRewriter:
     Scripts without spaces are kept as they are: where their words end is not known here.
     """
 
-    def __init__(self, max_terms: int, max_chars: int, today: Callable[[], date] = date.today) -> None:
+    def __init__(
+        self,
+        max_terms: int,
+        max_chars: int,
+        today: Callable[[], date] = date.today,
+        word_counts: Callable[[Sequence[str]], Awaitable[Mapping[str, int]]] | None = None,
+    ) -> None:
+        """Take a bound of terms and characters; `word_counts` says in how many chunks of the index a word occurs."""
+        self._word_counts = word_counts
         self._max_terms = max_terms
         self._max_chars = max_chars
         self._today = today
@@ -68,7 +76,8 @@ class KeywordsRewriter:
             GenerationError: every query that can be made was tried.
         """
         known = {_normal(query) for query in tried}
-        for query in self._queries(question):
+        counts = await self._counts(question)
+        for query in self._queries(question, counts):
             line = _cut(query, self._max_chars)
             if line and _normal(line) not in known:
                 return line
@@ -89,13 +98,22 @@ class KeywordsRewriter:
         """Return the parts of a compound question, split by rule; the question itself, if it has but one."""
         return split_question(question)
 
-    def _queries(self, question: str) -> Iterator[str]:
+    async def _counts(self, question: str) -> Mapping[str, int]:
+        """Return how common the question's words are in the index; nothing where that cannot be told."""
+        if self._word_counts is None:
+            return {}
+        try:
+            return await self._word_counts(_content(question))
+        except RetrievalError:  # retrieval has said so already, and a query can be made without
+            return {}
+
+    def _queries(self, question: str, counts: Mapping[str, int]) -> Iterator[str]:
         line = " ".join(question.split())
         terms = _content(line)
         needs_year = is_recent(line) and not names_year(line)
         tail = [str(self._today().year)] if needs_year else []
         for count in range(min(len(terms), self._max_terms), 0, -1):
-            kept = sorted(sorted(range(len(terms)), key=lambda i: _weight(terms[i]), reverse=True)[:count])
+            kept = sorted(sorted(range(len(terms)), key=lambda i: _weight(terms[i], counts), reverse=True)[:count])
             if any(not terms[i].isdigit() for i in kept):
                 yield " ".join([*(terms[i] for i in kept), *tail])
         yield " ".join([line, *tail])
@@ -152,10 +170,10 @@ def _base(word: str) -> str:
     return word.lower().removesuffix("'s").removesuffix("’s")
 
 
-def _weight(term: str) -> tuple[int, int]:
-    """Rank what a query must not lose: names, quotes and numbers first, then long words."""
+def _weight(term: str, counts: Mapping[str, int]) -> tuple[int, int, int]:
+    """Rank what a query must not lose: names, quotes and numbers, then words rare in the index, then long ones."""
     is_fixed = term[:1] in _QUOTES or any(c.isupper() or c.isdigit() for c in term)
-    return int(is_fixed), len(term)
+    return int(is_fixed), -counts.get(term, 0), len(term)
 
 
 def _normal(query: str) -> str:

@@ -31,7 +31,7 @@ def main_text(body: bytes, media_type: str, charset: str | None) -> Page | None:
 
 
 def html_page(html: str, *, favor_recall: bool = False) -> Page | None:
-    """Return the main text of an HTML page as markdown, in doubt more of it on `favor_recall`; None when it has none."""
+    """Return the main text of a page as markdown, in doubt more of it on `favor_recall`; None when it has none."""
     import trafilatura
 
     # What it cannot use it also logs; the caller says as much.

@@ -36,6 +36,17 @@ class TermIndex:
         best = (-scores).argsort(kind="stable")[:k]
         return [(self._ids[i], float(scores[i] / (1 + scores[i]))) for i in best if scores[i] > 0]
 
+    def counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return in how many texts each word occurs, by the rarest of its terms; 0 for an unknown one."""
+        return {word: min((self._count(term) for term in terms(word)), default=0) for word in words}
+
+    def _count(self, term: str) -> int:
+        place = self._bm25.vocab_dict.get(term) if self._bm25 is not None else None
+        if place is None:
+            return 0
+        starts = self._bm25.scores["indptr"]
+        return int(starts[place + 1] - starts[place])
+
     def save(self, folder: Path) -> None:
         """Write the files so that a reader finds all of them or none."""
         draft = folder.with_name(f"draft-{uuid4().hex}")

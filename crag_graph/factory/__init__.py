@@ -237,7 +237,8 @@ class _Build:
             case "keywords":
                 from crag_graph.components.keywords import KeywordsRewriter
 
-                return KeywordsRewriter(rewriter.keywords.max_terms, rewriter.max_chars)
+                counts = self._index.word_counts
+                return KeywordsRewriter(rewriter.keywords.max_terms, rewriter.max_chars, word_counts=counts)
             case path:
                 found: QueryRewriter = imported(path, "rewriter.use")
                 return found

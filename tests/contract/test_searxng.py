@@ -61,6 +61,15 @@ async def test_the_settings_reach_the_instance(instance: SearxngServer) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("query", "back"), [("falcon news of today", "day"), ("what changed this week", "month"), ("falcon weight", None)]
+)
+async def test_only_a_query_about_now_is_limited_in_time(instance: SearxngServer, query: str, back: str | None) -> None:
+    instance.replies = [found()]
+    await _search(instance).ainvoke(query)
+    assert instance.searches[0].get("time_range") == back
+
+
 @pytest.mark.parametrize("ending", ["/", "/search"])
 async def test_the_address_may_be_written_as_the_browser_shows_it(instance: SearxngServer, ending: str) -> None:
     instance.replies = [found(GOOD)]

@@ -224,3 +224,16 @@ async def test_the_folder_web_returns_its_own_documents_and_no_unrelated_ones() 
     assert len(await folder_search(lambda: pages, 1).ainvoke("falcon")) == 1
     assert await folder_search(lambda: pages, 5).ainvoke("zebra") == []
     assert await folder_search(list, 5).ainvoke("falcon") == []
+
+
+@pytest.mark.anyio
+async def test_the_index_says_in_how_many_chunks_a_word_occurs(tmp_path: Path) -> None:
+    index = Index(IndexSettings(path=str(tmp_path)), WordEmbedder())
+    assert await index.word_counts(["pump"]) == {"pump": 0}
+    texts = ["The pumps are red.", "A pump and a hose.", "A hose."]
+    chunks = [Document(text, id=f"c{n}", metadata={"source": "a", "title": ""}) for n, text in enumerate(texts)]
+    await index.add(chunks)
+    await index.commit()
+    assert await index.word_counts(["pump", "hose", "red hose", "zebra"]) == {
+        "pump": 2, "hose": 2, "red hose": 1, "zebra": 0,
+    }  # fmt: skip

@@ -1,11 +1,12 @@
 """The rewriter without a model."""
 
+from collections.abc import Sequence
 from datetime import date
 
 import pytest
 
 from crag_graph.components.keywords import KeywordsRewriter
-from crag_graph.errors import GenerationError
+from crag_graph.errors import GenerationError, RetrievalError
 from crag_graph.state import Turn
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +103,21 @@ async def test_a_question_without_history_stays_as_it_is() -> None:
 async def test_nothing_is_said_twice_in_a_standalone_question() -> None:
     history = asked("How heavy is the Falcon?")
     assert await rewriter().standalone("How fast is the Falcon?", history) == "How fast is the Falcon? heavy"
+
+
+async def test_when_words_must_go_the_ones_common_in_the_index_go_first() -> None:
+    async def counts(words: Sequence[str]) -> dict[str, int]:
+        return dict.fromkeys(words, 0) | {"weather": 900, "observatory": 2}
+
+    choosy = KeywordsRewriter(2, 400, word_counts=counts)
+    assert await choosy.rewrite("which weather observatory has gauges", [], "") == "observatory gauges"
+    assert (
+        await KeywordsRewriter(2, 400).rewrite("which weather observatory has gauges", [], "") == "weather observatory"
+    )
+
+
+async def test_an_index_that_fails_leaves_a_query_without_its_counts() -> None:
+    async def counts(words: Sequence[str]) -> dict[str, int]:
+        raise RetrievalError("down", component="index")
+
+    assert await KeywordsRewriter(9, 400, word_counts=counts).rewrite("weather gauges", [], "") == "weather gauges"

@@ -1,5 +1,7 @@
 """Search the web by a SearXNG instance of one's own. No key."""
 
+from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -10,6 +12,7 @@ from crag_graph.components.search.hits import Wanted, clean_text, keep, web_docu
 from crag_graph.components.search.service import Service, from_sync, raise_unless_ok, user_agent, web_address
 from crag_graph.errors import ConfigurationError
 from crag_graph.rules.query import clip
+from crag_graph.rules.recency import TimeRange, time_range
 from crag_graph.settings import SearxngSettings
 
 if TYPE_CHECKING:
@@ -29,13 +32,14 @@ class SearxngSearch(RunnableLambda[str, list[Document]]):
         ConfigurationError: no instance is named.
     """
 
-    def __init__(self, settings: SearxngSettings, wanted: Wanted) -> None:
+    def __init__(self, settings: SearxngSettings, wanted: Wanted, today: Callable[[], date] = date.today) -> None:
         if not settings.base_url:
             raise ConfigurationError(
                 "web.use is searxng, but web.searxng.base_url is not set: write the address of your instance"
             )
         self._settings = settings
         self._wanted = wanted
+        self._today = today
         self._url = web_address(settings.base_url, "web.searxng.base_url").rstrip("/").removesuffix("/search")
         self._client = async_client(settings.timeout_s, on_response=raise_unless_ok)
         self._headers = {"User-Agent": user_agent()}
@@ -68,12 +72,18 @@ class SearxngSearch(RunnableLambda[str, list[Document]]):
             "language": settings.language,
             "categories": ",".join(settings.categories),
             "engines": ",".join(settings.engines),
+            "time_range": _back(time_range(query, self._today().year)),
         }
         given = {key: value for key, value in parameters.items() if value}
         response = await self._client.get(f"{self._url}/search", params=given, headers=self._headers)
         if response.headers.get("Content-Type", "").startswith("text/html"):
             raise self._service.failed(f"unreadable answer: a web page instead of JSON; {_NO_JSON}")
         return response.json()
+
+
+def _back(wanted: TimeRange | None) -> str:
+    """Return how far back to look in the service's own words; it has no week."""
+    return {"week": "month"}.get(wanted or "", wanted or "")
 
 
 def _plain(query: str) -> str:
