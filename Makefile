@@ -7,7 +7,7 @@ WEIGHTS := .cache/SmolLM2-135M-Instruct.Q4_1.gguf
 # Print a command as a person would type it, then run it.
 show = printf '\n\033[1m$$ crag %s\033[0m\n' '$(1)' && $(BIN)/crag $(1)
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all test-models lint format bench clean
 
 demo: export CRAG_CONFIG := offline
 demo: export CRAG_INDEX__PATH := .crag/demo
@@ -22,6 +22,10 @@ test: lint $(WEIGHTS)  ## lint, types, import rules, tests
 
 test-all: lint $(WEIGHTS)  ## the same with the slow tests
 	@$(BIN)/python -m pytest -q
+
+test-models: .venv/dev.stamp  ## the evaluators that need torch, with tiny models made by the tests
+	@$(PIP) -e ".[models]"
+	@$(BIN)/python -m pytest -q tests/unit/test_model_evaluators.py
 
 lint: .venv/dev.stamp
 	@$(BIN)/ruff check .
