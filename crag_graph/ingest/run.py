@@ -74,9 +74,13 @@ async def ingest(
             await index.clear()
         work = _Ingest(index, await index.sources(), settings.ingest, chunk_progress)
         present = await asyncio.to_thread(_present, roots, work.stored if sync else {})
-        files, closed = await asyncio.to_thread(find_files, present)
+        files, closed, passed = await asyncio.to_thread(find_files, present)
         for folder, reason in closed.items():
             work.summary["failed"].append(Note(path=str(folder), reason=reason))
+        if passed:
+            kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(passed.items()))
+            where = ", ".join(map(str, present))
+            work.summary["warnings"].append(Note(path=where, reason=f"passed over, no reader knows them: {kinds}"))
         for number, path in enumerate(files, start=1):
             if progress:
                 progress(str(path), number, len(files))

@@ -106,7 +106,7 @@ async def read_passages(settings: Settings, place: Path | None) -> list[Document
 
 def _chunks(place: Path, settings: IngestSettings) -> list[Document]:
     chunks: list[Document] = []
-    for path in find_files([place])[0]:
+    for path in find_files([place]).files:
         try:
             chunks += chunk(load_file(path, settings.max_file_mb), settings)
         except InputError as error:

@@ -266,3 +266,14 @@ def test_the_command_without_colour_or_width_still_reads_well(over_corpus, corpu
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert "[1]" in done.stdout
+
+
+def test_files_that_no_reader_knows_are_counted_not_dropped_in_silence(environment):
+    docs = environment / "docs"
+    docs.mkdir()
+    for name in ("good.txt", "old.doc", "one.png", "two.PNG", "LICENSE", ".hidden.txt"):
+        (docs / name).write_text("The pump weighs 3 kg.", encoding="utf-8")
+    summary = json.loads(crag("ingest", docs, "--json").stdout)
+    assert summary["added"] == 1
+    [said] = summary["warnings"]
+    assert said["reason"] == "passed over, no reader knows them: 1 .doc, 2 .png, 1 LICENSE"

@@ -376,7 +376,7 @@ def test_folders_are_searched_for_what_can_be_read(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "store" / "chroma.sqlite3").touch()
     named = tmp_path / "x.bin"
-    found, closed = find_files([tmp_path, tmp_path / "sub", named])
+    found, closed, _ = find_files([tmp_path, tmp_path / "sub", named])
     assert [str(path.relative_to(tmp_path)) for path in found] == ["a.txt", "b.md", "sub/c.json", "x.bin"]
     assert closed == {}
 

@@ -1,8 +1,10 @@
 """Finding files and reading them, whatever their format."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 
@@ -33,14 +35,23 @@ READERS: dict[str, Callable[[Path, bytes], LoadedFile]] = {
 }
 
 
-def find_files(paths: Iterable[Path]) -> tuple[list[Path], dict[Path, str]]:
-    """Return the files at and below some paths, each once, and why some folders could not be looked into.
+class Found(NamedTuple):
+    """What lies at and below some paths."""
+
+    files: list[Path]  # each once
+    closed: dict[Path, str]  # folders that could not be looked into, and why
+    passed: dict[str, int]  # how many files were passed over, by the suffix that no reader knows
+
+
+def find_files(paths: Iterable[Path]) -> Found:
+    """Return the files at and below some paths.
 
     Below a folder, hidden files and folders are passed over, as are formats that no reader knows and the store of an
     index. What is named directly is returned as it is.
     """
     found: dict[Path, None] = {}
     closed: dict[Path, str] = {}
+    passed: Counter[str] = Counter()
 
     def note(error: OSError) -> None:
         closed[Path(error.filename)] = f"cannot be read: {error.strerror}"
@@ -53,8 +64,13 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], dict[Path, str]]:
             is_store = "chroma.sqlite3" in files
             folders[:] = [] if is_store else sorted(name for name in folders if not name.startswith("."))
             names = [] if is_store else sorted(name for name in files if not name.startswith("."))
-            found.update(dict.fromkeys(Path(folder, name) for name in names if Path(name).suffix.lower() in READERS))
-    return list(found), closed
+            for name in names:
+                suffix = Path(name).suffix.lower()
+                if suffix in READERS:
+                    found[Path(folder, name)] = None
+                else:
+                    passed[suffix or name] += 1
+    return Found(list(found), closed, dict(passed))
 
 
 def load_file(path: Path, max_mb: float) -> LoadedFile:

@@ -19,8 +19,7 @@ def load_folder(folder: Path, settings: IngestSettings) -> list[Document]:
         ConfigurationError: a page cannot be read; names it.
     """
     pages = []
-    files, _ = find_files([folder.resolve()])
-    for path in files:
+    for path in find_files([folder.resolve()]).files:
         try:
             loaded = load_file(path, settings.max_file_mb)
         except InputError as error:
