@@ -78,20 +78,24 @@ def recompose(documents: Sequence[Document], kept: Sequence[Document]) -> list[E
             continue
         spans = [(s["start"], s["end"]) for s in own] + [(s["lead_start"], s["lead_end"]) for s in own]
         scores = [s["score"] for s in own if s["score"] is not None]
-        evidence.append(
-            Evidence(
-                number=len(evidence) + 1,
-                origin=document.metadata.get("origin", "internal"),
-                title=heading_line(document),
-                url=document.metadata.get("url"),
-                path=document.metadata.get("source"),
-                page=document.metadata.get("page"),
-                date=document.metadata.get("date"),
-                passage=pieces(document.page_content, (span for span in spans if span[0] < span[1])),
-                score=max(scores, default=None),
-            )
-        )
+        passage = pieces(document.page_content, (span for span in spans if span[0] < span[1]))
+        evidence.append(as_source(document, len(evidence) + 1, passage, max(scores, default=None)))
     return evidence
+
+
+def as_source(document: Document, number: int, passage: str, score: float | None) -> Evidence:
+    """Return a document, or the passage of it that counts, as a numbered source."""
+    return Evidence(
+        number=number,
+        origin=document.metadata.get("origin", "internal"),
+        title=heading_line(document),
+        url=document.metadata.get("url"),
+        path=document.metadata.get("source"),
+        page=document.metadata.get("page"),
+        date=document.metadata.get("date"),
+        passage=passage,
+        score=score,
+    )
 
 
 def render(evidence: Sequence[Evidence]) -> str:

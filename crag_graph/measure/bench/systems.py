@@ -14,9 +14,8 @@ from crag_graph.measure.bench.outcome import Outcome, Scored
 from crag_graph.prompts import ABSTAIN
 from crag_graph.protocols import Components
 from crag_graph.rules.citations import Citations
-from crag_graph.rules.fusion import render
+from crag_graph.rules.fusion import as_source, render
 from crag_graph.rules.keep import estimate_tokens
-from crag_graph.rules.passage import heading_line
 from crag_graph.runtime import as_node
 from crag_graph.settings import Settings
 from crag_graph.state import CragState, Evidence
@@ -77,20 +76,7 @@ async def answered(question: str, evidence: Sequence[Evidence], kit: Components,
 
 def as_evidence(documents: Sequence[Document]) -> list[Evidence]:
     """Return the documents as numbered sources, whole."""
-    return [
-        Evidence(
-            number=number,
-            origin=document.metadata.get("origin", "internal"),
-            title=heading_line(document),
-            url=document.metadata.get("url"),
-            path=document.metadata.get("source"),
-            page=document.metadata.get("page"),
-            date=document.metadata.get("date"),
-            passage=document.page_content,
-            score=None,
-        )
-        for number, document in enumerate(documents, 1)
-    ]
+    return [as_source(document, number, document.page_content, None) for number, document in enumerate(documents, 1)]
 
 
 async def outcome(system: System, case: Case, no_evidence: str) -> Outcome:
