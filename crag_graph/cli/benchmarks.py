@@ -1,4 +1,4 @@
-"""How good and how fast: `crag bench`, `crag bench-speed`."""
+"""How good and how fast: `crag bench`, `crag bench-paper`, `crag bench-speed`."""
 
 import asyncio
 from pathlib import Path
@@ -28,7 +28,10 @@ def bench(
         list[str] | None, typer.Option(help="[SYSTEM.][GROUP.]METRIC[:TOLERANCE] that may not get worse.")
     ] = None,
 ) -> None:
-    """Measure against plain RAG and the tutorials' way, or compare two measurements."""
+    """Measure against plain RAG and the tutorials' way, or compare two measurements.
+
+    On data of the CRAG paper, beside its published figures: bench-paper.
+    """
     with failing_politely(as_json=False):
         from crag_graph.cli.show_bench import bench_and_show, compare_and_show
         from crag_graph.measure.bench.run import plan
@@ -39,6 +42,31 @@ def bench(
             raise InputError("name a file in SQuAD format, or --compare OLD.json NEW.json")
         asked = plan(dataset, seed, split, limit, systems)
         asyncio.run(bench_and_show(load_config(config), asked, json_out, html_out, speed))
+
+
+@app.command()
+def bench_paper(
+    file: Annotated[Path, typer.Argument(help="JSON Lines: a question, what was retrieved for it, its gold answers.")],
+    task: Annotated[str, typer.Option(help="What is asked, and counted as right: popqa, pubhealth or arc.")],
+    form: Annotated[
+        str, typer.Option("--format", help="retrieved (retrieved_psgs), selfrag (ctxs), or auto: by the keys.")
+    ] = "auto",
+    systems: Annotated[str, typer.Option(help="Which of crag, vanilla.")] = "crag,vanilla",
+    config: Config = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask only this many questions, drawn by the seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the questions and the intervals.")] = 7,
+    json_out: JsonOut = None,
+) -> None:
+    """Run a data set of the CRAG paper beside its published figures.
+
+    The passages in the file stand in for the retriever; the web, the evaluator and the models are the configured ones.
+    """
+    with failing_politely(as_json=False):
+        from crag_graph.cli.show_paper import bench_paper_and_show
+        from crag_graph.measure.bench.paper_run import paper_plan
+
+        asked = paper_plan(file, task, form, systems, limit, seed)
+        asyncio.run(bench_paper_and_show(load_config(config), asked, json_out))
 
 
 @app.command()

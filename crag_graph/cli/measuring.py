@@ -10,7 +10,10 @@ import typer
 from crag_graph.cli import AsJson, Config, app, failing_politely, load_config
 from crag_graph.errors import ConfigurationError
 
-PAIRS = "JSON Lines: question, text, label (1 helps, 0 does not), and optionally title, group."
+PAIRS = (
+    "JSON Lines: question, text, label (1 helps, 0 does not), and optionally title, group; or the paper's lines: "
+    "question [SEP] passage <tab> label."
+)
 Files = Annotated[list[Path], typer.Argument(metavar="PAIRS...", help=PAIRS)]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.")]
 

@@ -19,7 +19,7 @@ async def bench_and_show(
     loaded: Loaded, plan: Plan, json_out: Path | None, html_out: Path | None, speed: Path | None
 ) -> None:
     """Run the benchmark; progress goes to stderr, the table to stdout."""
-    results = await bench(plan, loaded, _progress)
+    results = await bench(plan, loaded, progress)
     if json_out:
         write_json(json_out, results)
     if html_out:
@@ -35,7 +35,8 @@ def wide_console() -> Console:
     return out if out.is_terminal else Console(highlight=False, width=200)
 
 
-def _progress(system: str, done: int, total: int) -> None:
+def progress(system: str, done: int, total: int) -> None:
+    """Say on stderr how many questions a system has answered."""
     if sys.stderr.isatty() or done == total:
         end = "\n" if done == total else ""
         sys.stderr.write(f"\r{system}: {done} of {total}{end}")

@@ -1,7 +1,7 @@
 """Labelled pairs of a question and a text, and how well scores tell the relevant from the rest."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from langchain_core.documents import Document
 
 from crag_graph.errors import InputError
 from crag_graph.rules.passage import passage_text
+
+_LABELS = {"1": 1, "1.0": 1, "0": 0, "0.0": 0, "-1": 0, "-1.0": 0}
 
 
 @dataclass(frozen=True)
@@ -42,19 +44,50 @@ class Metrics:
 def read_pairs(path: Path) -> list[Pair]:
     """Read a JSON Lines file with `question`, `text`, `label` (0 or 1) and optional `title`, `group`.
 
-    Without a group, the question is the group.
+    Without a group, the question is the group. A file of the CRAG paper's labelled lines is known by its first line
+    and read as `read_labelled` does.
 
     Raises:
         InputError: the file is missing, holds no pair, or a line is not a pair; names file and line.
+    """
+    lines = list(numbered_lines(path))
+    if not lines:
+        raise InputError(f"{path}: holds no pair; write one JSON object with question, text, label per line")
+    if "[SEP]" in lines[0][1] and not lines[0][1].lstrip().startswith("{"):
+        return read_labelled(path)
+    return [_pair(line, where) for where, line in lines]
+
+
+def read_labelled(path: Path) -> list[Pair]:
+    """Read `question [SEP] passage <tab> label`; the labels 1 and 0 or -1 become 1 and 0.
+
+    These are the lines that the evaluator of the CRAG paper was tested on (Yan et al., 2024, section 5.5).
+
+    Raises:
+        InputError: the file cannot be read or a line is not of this form; names file and line.
+    """
+    pairs = []
+    for where, line in numbered_lines(path):
+        text, tab, label = line.rpartition("\t")
+        question, separator, passage = text.partition("[SEP]")
+        if not tab or not separator or label.strip() not in _LABELS:
+            raise InputError(f"{where}: not `question [SEP] passage <tab> label` with the label 1, 0 or -1")
+        asked = question.strip()
+        pairs.append(Pair(asked, passage.strip(), _LABELS[label.strip()], group=asked))
+    return pairs
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield every line that is not blank, with where it stands, as `file:number`.
+
+    Raises:
+        InputError: the file cannot be read.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    pairs = [_pair(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not pairs:
-        raise InputError(f"{path}: holds no pair; write one JSON object with question, text, label per line")
-    return pairs
+    yield from ((f"{path}:{number}", line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def _pair(line: str, where: str) -> Pair:

@@ -11,10 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from crag_graph.errors import InputError
 
+T = TypeVar("T")
 Place = Literal["index", "web", "nowhere"]
 Split = Literal["article", "paragraph"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -93,7 +94,7 @@ def deal(keys: Sequence[str], seed: int) -> dict[str, Place]:
     return {key: "index" if n < first else "web" if n < first + second else "nowhere" for n, key in enumerate(shuffled)}
 
 
-def sample(cases: Sequence[Case], limit: int | None, seed: int) -> list[Case]:
+def sample(cases: Sequence[T], limit: int | None, seed: int) -> list[T]:
     """Return `limit` cases drawn by the seed, in their order; all of them without a limit."""
     if limit is None or limit >= len(cases):
         return list(cases)

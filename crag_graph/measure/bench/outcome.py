@@ -12,8 +12,8 @@ class Scored(TypedDict):
     relevant: bool
 
 
-class Outcome(TypedDict):
-    """One run of one system."""
+class Trace(TypedDict):
+    """What one system did with one question, whatever the right answer is."""
 
     verdict: str
     reason: str
@@ -22,11 +22,16 @@ class Outcome(TypedDict):
     answer: str
     context: str  # what the answer rests on, as the model is shown it
     context_tokens: int
-    retrieved: bool  # a retrieved document holds the gold answer
-    found_on_web: bool  # a web document holds it
     web_queries: list[str]
-    documents: list[Scored]
-    strips: list[Scored]
     warnings: list[str]
     usage: Usage
     seconds: float  # wall time of the whole run
+
+
+class Outcome(Trace):
+    """One run of one system, judged by the gold answer."""
+
+    retrieved: bool  # a retrieved document holds the gold answer
+    found_on_web: bool  # a web document holds it
+    documents: list[Scored]
+    strips: list[Scored]

@@ -1,24 +1,22 @@
-"""The files of the CRAG paper's experiments, and its ways of counting (Yan et al., 2024, section 5).
+"""The files of the CRAG paper's experiments (Yan et al., 2024, section 5): a question with what was retrieved for it.
 
-Three formats are read: labelled lines for its evaluator (`question [SEP] passage <tab> label`), the same question with
-what was retrieved (`retrieved_psgs`, passages joined by `[sep]`), and Self-RAG's JSON Lines (`question`, `ctxs`,
-`answers`). Each data set has its own metric: PopQA counts a match, PubHealth true or false, ARC the letter.
+Two formats are read, as JSON Lines: `question` with `retrieved_psgs` (passages joined by `[sep]`, or a list), and
+Self-RAG's `question`, `ctxs`, `answers`. The labelled lines for the paper's evaluator are read by `measure.pairs`.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from crag_graph.errors import InputError
-from crag_graph.measure.bench.metrics import answer_match
-from crag_graph.measure.pairs import Pair
+from crag_graph.measure.pairs import numbered_lines
+from crag_graph.rules.question import is_blank
 
-Task = Literal["popqa", "pubhealth", "arc"]
-_LABELS = {"1": 1, "1.0": 1, "0": 0, "0.0": 0, "-1": 0, "-1.0": 0}
-_TRUE, _FALSE = {"true", "supports", "yes"}, {"false", "refutes", "no"}
+Format = Literal["retrieved", "selfrag", "auto"]
+_CHOICES = "choices as {text: [...], label: [...]}, both of one length, labels A to E or 1 to 5"
 
 
 @dataclass(frozen=True)
@@ -36,92 +34,44 @@ class Item:
     question: str
     passages: tuple[Passage, ...]
     answers: tuple[str, ...]
+    choices: tuple[tuple[str, str], ...] = ()  # (letter, text), where the file has them apart from the question
+    where: str = field(default="", compare=False)  # file:line
 
 
-def read_labelled(path: Path) -> list[Pair]:
-    """Read `question [SEP] passage <tab> label`; the labels 1 and 0 or -1 become 1 and 0.
-
-    Raises:
-        InputError: the file cannot be read or a line is not of this form; names file and line.
-    """
-    pairs = []
-    for where, line in _lines(path):
-        text, tab, label = line.rpartition("\t")
-        question, separator, passage = text.partition("[SEP]")
-        if not tab or not separator or label.strip() not in _LABELS:
-            raise InputError(f"{where}: not `question [SEP] passage <tab> label` with the label 1, 0 or -1")
-        asked = question.strip()
-        pairs.append(Pair(asked, passage.strip(), _LABELS[label.strip()], group=asked))
-    return pairs
-
-
-def read_retrieved(path: Path) -> list[Item]:
-    """Read JSON Lines with `question` and `retrieved_psgs`: one string with `[sep]` between passages, or a list.
+def read_items(path: Path, form: Format = "auto") -> list[Item]:
+    """Read a file of questions with their passages; `auto` tells the format of a line by the keys it has.
 
     Raises:
-        InputError: the file cannot be read or a line is not of this form; names file and line.
+        InputError: the file cannot be read or holds no question; or a line is not of this form, or has no question, no
+            passage or no gold answer. Names file and line.
     """
-    return [_retrieved(row, where) for where, row in _rows(path)]
-
-
-def read_selfrag(path: Path) -> list[Item]:
-    """Read JSON Lines with `question` (or `instruction`), `ctxs` (`title`, `text`) and `answers` (or `answer`).
-
-    Raises:
-        InputError: the file cannot be read or a line is not of this form; names file and line.
-    """
-    return [_selfrag(row, where) for where, row in _rows(path)]
-
-
-def correct(task: Task, answer: str, golds: Sequence[str]) -> bool:
-    """Return whether an answer counts as right in this data set.
-
-    >>> correct("popqa", "He was a politician.", ["politician", "statesman"])
-    True
-    >>> correct("pubhealth", "The claim is True.", ["true"]), correct("pubhealth", "untrue", ["true"])
-    (True, False)
-    >>> correct("arc", "(B) because ice melts", ["B"]), correct("arc", "A bear", ["B"])
-    (True, False)
-    """
-    rules: dict[Task, Callable[[], bool]] = {
-        "popqa": lambda: answer_match(answer, golds),
-        "pubhealth": lambda: _truth(answer) is not None and _truth(answer) in [_truth(gold) for gold in golds],
-        "arc": lambda: _letter(answer) is not None and _letter(answer) in [_letter(gold) for gold in golds],
+    readers: dict[Format, Callable[[dict[str, Any], str], Item]] = {
+        "retrieved": _retrieved,
+        "selfrag": _selfrag,
+        "auto": _either,
     }
-    return rules[task]()
+    items = [readers[form](row, where) for where, row in _rows(path)]
+    if not items:
+        raise InputError(f"{path}: holds no question; write one JSON object per line")
+    return items
 
 
-def accuracy(task: Task, answers: Sequence[str], items: Sequence[Item]) -> float:
-    """Return the share of right answers, the figure of the paper's table.
+def letter(label: str) -> str | None:
+    """Return the letter of a label: A to E, or 1 to 5.
 
-    Raises:
-        InputError: there is nothing to count, or not one answer per item.
+    >>> letter("b"), letter("3"), letter("F")
+    ('B', 'C', None)
     """
-    if not items or len(answers) != len(items):
-        raise InputError(f"{len(answers)} answers for {len(items)} questions: give one each")
-    return sum(correct(task, answer, item.answers) for answer, item in zip(answers, items, strict=True)) / len(items)
+    known = re.fullmatch(r"[A-E1-5]", label.strip().upper())
+    return None if known is None else "ABCDE"[int(known[0]) - 1] if known[0].isdigit() else known[0]
 
 
-def _truth(text: str) -> bool | None:
-    """Return the first truth value that is said."""
-    for word in re.findall(r"[a-z]+", text.casefold()):
-        if word in _TRUE or word in _FALSE:
-            return word in _TRUE
-    return None
-
-
-def _letter(text: str) -> str | None:
-    """Return the letter of the choice; the article in "A bear" is none.
-
-    >>> [_letter(text) for text in ("C", "(c)", "B: ice", "The answer is D.", "A bear", "1")]
-    ['C', 'C', 'B', 'D', None, 'A']
-    """
-    stated = re.match(r"\s*\(?([A-Ea-e1-5])(?:[).:,]|\s*$)", text)
-    found = stated or re.search(r"answer(?: is|:)?\s*\(?([A-E1-5])\b", text) or re.search(r"\(([A-E1-5])\)", text)
-    if not found:
-        return None
-    letter = found[1].upper()
-    return "ABCDE"[int(letter) - 1] if letter.isdigit() else letter
+def _either(row: dict[str, Any], where: str) -> Item:
+    if "retrieved_psgs" in row:
+        return _retrieved(row, where)
+    if "ctxs" in row:
+        return _selfrag(row, where)
+    raise InputError(f"{where}: has neither retrieved_psgs (--format retrieved) nor ctxs (--format selfrag)")
 
 
 def _retrieved(row: dict[str, Any], where: str) -> Item:
@@ -129,16 +79,51 @@ def _retrieved(row: dict[str, Any], where: str) -> Item:
     texts = re.split(r"\[sep\]", found, flags=re.IGNORECASE) if isinstance(found, str) else found
     if not isinstance(row.get("question"), str) or not _are_texts(texts):
         raise InputError(f"{where}: needs question, and retrieved_psgs with [sep] between passages")
-    passages = tuple(Passage("", text.strip()) for text in texts or () if text.strip())
-    return Item(row["question"].strip(), passages, _answers(row))
+    return _item(row, row["question"], [Passage("", text) for text in texts or ()], where)
 
 
 def _selfrag(row: dict[str, Any], where: str) -> Item:
     question, contexts = row.get("question") or row.get("instruction"), row.get("ctxs")
     if not isinstance(question, str) or not isinstance(contexts, list) or not all(map(_is_context, contexts)):
         raise InputError(f"{where}: needs question, and ctxs as a list of {{title, text}}")
-    passages = tuple(Passage(str(each.get("title") or ""), each["text"]) for each in contexts)
-    return Item(question.strip(), passages, _answers(row))
+    return _item(row, question, [Passage(str(each.get("title") or ""), each["text"]) for each in contexts], where)
+
+
+def _item(row: dict[str, Any], question: str, passages: list[Passage], where: str) -> Item:
+    """Return the item, passages without text left out.
+
+    Raises:
+        InputError: something that every question needs is missing.
+    """
+    told = tuple(Passage(p.title.strip(), p.text.strip()) for p in passages if not is_blank(p.text))
+    answers = _answers(row)
+    for missing, name in ((is_blank(question), "question"), (not told, "passage"), (not answers, "gold answer")):
+        if missing:
+            raise InputError(f"{where}: has no {name}")
+    return Item(question.strip(), told, answers, _choices(row.get("choices"), where), where)
+
+
+def _choices(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+    if value is None:
+        return ()
+    texts: Any = value.get("text") if isinstance(value, dict) else None
+    labels: Any = value.get("label") if isinstance(value, dict) else None
+    if not _are_texts(texts) or not isinstance(labels, list) or len(labels) != len(texts):
+        raise InputError(f"{where}: needs {_CHOICES}")
+    letters = [letter(str(label)) for label in labels]
+    named = [each for each in letters if each is not None]
+    if len(set(named)) < len(labels) or not named:
+        raise InputError(f"{where}: needs {_CHOICES}; has the labels {', '.join(map(str, labels)) or 'none'}")
+    return tuple(zip(named, (text.strip() for text in texts), strict=True))
+
+
+def _answers(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the gold answers under any of the names they have; `answerKey` is ARC's."""
+    found: Any = next(
+        (row[key] for key in ("answers", "answer", "answerKey") if row.get(key) not in (None, "", [])), []
+    )
+    said = (str(answer).strip() for answer in (found if isinstance(found, list) else [found]))
+    return tuple(answer for answer in said if answer)
 
 
 def _is_context(value: Any) -> bool:
@@ -149,16 +134,8 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _answers(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the gold answers under any of the names they have; `answerKey` is ARC's."""
-    found: Any = next(
-        (row[key] for key in ("answers", "answer", "answerKey") if row.get(key) not in (None, "", [])), []
-    )
-    return tuple(str(answer) for answer in (found if isinstance(found, list) else [found]))
-
-
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for where, line in _lines(path):
+    for where, line in numbered_lines(path):
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -166,12 +143,3 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise InputError(f"{where}: must be a JSON object")
         yield where, row
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield every line that is not blank, with where it stands."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    yield from ((f"{path}:{number}", line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip())

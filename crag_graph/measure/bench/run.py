@@ -4,7 +4,7 @@ import hashlib
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -49,15 +49,25 @@ def plan(dataset: Path, seed: int, split: str, limit: int | None, systems: str) 
     Raises:
         InputError: a system or the split is unknown.
     """
-    named = tuple(dict.fromkeys(name.strip() for name in systems.split(",") if name.strip()))
-    unknown = [name for name in named if name not in SYSTEMS]
-    if unknown or not named:
-        raise InputError(f"--systems: {', '.join(unknown) or 'none given'}; write any of {', '.join(SYSTEMS)}")
+    named = named_systems(systems, SYSTEMS)
     match split:
         case "article" | "paragraph":
             return Plan(dataset, seed, split, limit, named)
         case _:
             raise InputError(f"--split: {split}; write article or paragraph")
+
+
+def named_systems(written: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the systems that are named, with commas between, each once.
+
+    Raises:
+        InputError: one is unknown, or none is named.
+    """
+    named = tuple(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
+    unknown = [name for name in named if name not in known]
+    if unknown or not named:
+        raise InputError(f"--systems: {', '.join(unknown) or 'none given'}; write any of {', '.join(known)}")
+    return named
 
 
 async def bench(asked: Plan, loaded: Loaded, progress: Progress) -> Results:

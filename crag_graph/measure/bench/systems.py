@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from crag_graph.factory import build_graph
 from crag_graph.measure.bench.data import Case
 from crag_graph.measure.bench.metrics import holds
-from crag_graph.measure.bench.outcome import Outcome, Scored
+from crag_graph.measure.bench.outcome import Outcome, Scored, Trace
 from crag_graph.prompts import ABSTAIN
 from crag_graph.protocols import Components
 from crag_graph.rules.citations import Citations
@@ -39,11 +39,11 @@ def crag(settings: Settings, kit: Components) -> System:
     return ask
 
 
-def vanilla(settings: Settings, kit: Components) -> System:
-    """Return plain RAG: the five best passages, whole, into the generator. It trusts whatever it finds."""
+def vanilla(settings: Settings, kit: Components, k: int = PLAIN_K) -> System:
+    """Return plain RAG: the `k` best passages, whole, into the generator. It trusts whatever it finds."""
 
     async def run(state: State) -> State:
-        documents = (await kit.search.ainvoke(state["question"]))[:PLAIN_K]
+        documents = (await kit.search.ainvoke(state["question"]))[:k]
         found: State = {"verdict": "correct", "reason": "plain RAG trusts its index", "documents": documents}
         return found | await answered(state["question"], as_evidence(documents), kit, settings)
 
@@ -79,15 +79,12 @@ def as_evidence(documents: Sequence[Document]) -> list[Evidence]:
     return [as_source(document, number, document.page_content, None) for number, document in enumerate(documents, 1)]
 
 
-async def outcome(system: System, case: Case, no_evidence: str) -> Outcome:
-    """Ask one system one question and note what matters of its state."""
+async def traced(system: System, question: str, no_evidence: str) -> tuple[State, Trace]:
+    """Ask one system one question; return its state, and what of it needs no gold answer."""
     started = time.perf_counter()
-    state = await system(case.question)
+    state = await system(question)
     seconds = time.perf_counter() - started
-    documents, web = state.get("documents", []), state.get("web_docs", [])
-    grades = state.get("grades", [])
-    sources = {document.id: document for document in [*documents, *web]}
-    return Outcome(
+    trace = Trace(
         verdict=state["verdict"],
         reason=state["reason"],
         abstained=state["answer"].strip() == no_evidence,
@@ -95,9 +92,24 @@ async def outcome(system: System, case: Case, no_evidence: str) -> Outcome:
         answer=state["answer"],
         context=state["refined_context"],
         context_tokens=estimate_tokens(state["refined_context"]),
+        web_queries=state.get("web_queries", []),
+        warnings=state.get("warnings", []),
+        usage=state["usage"],
+        seconds=seconds,
+    )
+    return state, trace
+
+
+async def outcome(system: System, case: Case, no_evidence: str) -> Outcome:
+    """Ask one system one question and note what matters of its state."""
+    state, trace = await traced(system, case.question, no_evidence)
+    documents, web = state.get("documents", []), state.get("web_docs", [])
+    grades = state.get("grades", [])
+    sources = {document.id: document for document in [*documents, *web]}
+    return Outcome(
+        **trace,
         retrieved=any(_is_gold(document, document.page_content, case) for document in documents),
         found_on_web=any(_is_gold(document, document.page_content, case) for document in web),
-        web_queries=state.get("web_queries", []),
         documents=[
             Scored(score=grade["score"], relevant=_is_gold(document, document.page_content, case))
             for document, grade in zip(documents, grades, strict=False)
@@ -109,9 +121,6 @@ async def outcome(system: System, case: Case, no_evidence: str) -> Outcome:
             )
             for strip in state.get("strips", [])
         ],
-        warnings=state.get("warnings", []),
-        usage=state["usage"],
-        seconds=seconds,
     )
 
 
