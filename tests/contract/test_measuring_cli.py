@@ -94,6 +94,19 @@ def test_measure_prints_the_figures_of_every_file_and_nothing_else_on_stdout(pai
     assert "own.jsonl" in done.stderr
 
 
+def test_measure_reads_the_labelled_lines_of_the_paper(by_model, tmp_path, monkeypatch):
+    rows = [("Scores 0.6.", "1"), ("Scores 0.4.", "-1"), ("Scores 0.2.", "0"), ("Scores 0.9.", "1")]
+    path = tmp_path / "test_popqa.txt"
+    path.write_text("".join(f"What is Lee's job? [SEP] {text}\t{label}\n" for text, label in rows))
+    result = json.loads(crag("measure", path, "--config", "paper-popqa", "--json").stdout)
+    assert result["upper"] == pytest.approx(0.795)  # 0.59 on the paper's scale
+    assert result["files"][0]["accuracy"] == 0.75
+    monkeypatch.setenv("CRAG_EVALUATOR__LLM__UPPER", "0")
+    result = json.loads(crag("measure", path, "--config", "paper-popqa", "--json").stdout)
+    assert (result["upper"], result["files"][0]["pairs"], result["files"][0]["relevant"]) == (0.5, 4, 2)
+    assert result["files"][0]["accuracy"] == 1.0
+
+
 def test_measure_reads_well_at_eighty_columns(pairs, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("CRAG_EVALUATOR__LOCAL__UPPER", "0.66")

@@ -102,7 +102,7 @@ def _truth(text: str) -> bool | None:
     >>> [_truth(text) for text in ("True [1].", "It is not true.", "untrue", "REFUTES", "No.", "I found no evidence.")]
     [True, False, None, False, False, None]
     """
-    words = re.findall(r"\b(not\s+)?([a-z]+)", text.casefold())
+    words: list[tuple[str, str]] = re.findall(r"\b(not\s+)?([a-z]+)", text.casefold())
     if words and words[0][1] in ("yes", "no"):
         return words[0][1] == "yes"
     for negated, word in words:
