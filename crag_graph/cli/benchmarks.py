@@ -46,11 +46,11 @@ def bench(
 
 @app.command()
 def bench_paper(
-    file: Annotated[Path, typer.Argument(help="JSON Lines: a question, what was retrieved for it, its gold answers.")],
+    file: Annotated[Path, typer.Argument(help="Self-RAG's JSON Lines: question, ctxs, answers.")],
     task: Annotated[str, typer.Option(help="What is asked, and counted as right: popqa, pubhealth or arc.")],
-    form: Annotated[
-        str, typer.Option("--format", help="retrieved (retrieved_psgs), selfrag (ctxs), or auto: by the keys.")
-    ] = "auto",
+    retrieved: Annotated[
+        Path | None, typer.Option(help="Passages instead of ctxs: the paper's retrieved_psgs, one line per question.")
+    ] = None,
     systems: Annotated[str, typer.Option(help="Which of crag, vanilla.")] = "crag,vanilla",
     config: Config = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only this many questions, drawn by the seed.")] = None,
@@ -65,7 +65,7 @@ def bench_paper(
         from crag_graph.cli.show_paper import bench_paper_and_show
         from crag_graph.measure.bench.paper_run import paper_plan
 
-        asked = paper_plan(file, task, form, systems, limit, seed)
+        asked = paper_plan(file, task, retrieved, systems, limit, seed)
         asyncio.run(bench_paper_and_show(load_config(config), asked, json_out))
 
 

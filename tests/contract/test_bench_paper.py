@@ -131,7 +131,7 @@ def test_choices_are_shown_to_the_generator_alone_and_counted_by_letter(servers,
     path = lines(
         selfrag("What is frozen water?", "Ice helps.", choices=choices, answerKey="2"),
         selfrag("Which is heavier? (A) cork (B) lead", "Lead helps.", answerKey="B"),
-        {"question": "What floats?", "retrieved_psgs": "Cork helps. [sep] Lead.", "choices": choices, "answerKey": "B"},
+        selfrag("What floats?", "Cork helps.", "Lead.", choices=choices, answerKey="B"),
     )
     results, _ = run(path, "arc", "--config", "paper-arc")
     assert [case["runs"]["vanilla"]["correct"] for case in results["cases"]] == [True, False, True]
@@ -167,7 +167,7 @@ def test_what_is_written_says_how_it_was_made_and_what_is_printed_says_what_diff
     results, done = run(claims, "pubhealth", "--config", "paper-pubhealth", "--limit", "2", "--seed", "3")
     assert results["dataset"]["sha256"] == hashlib.sha256(claims.read_bytes()).hexdigest()
     assert (results["dataset"]["questions"], results["dataset"]["asked"], len(results["cases"])) == (4, 2, 2)
-    assert results["plan"] == {"task": "pubhealth", "format": "auto", "seed": 3, "limit": 2}
+    assert results["plan"] == {"task": "pubhealth", "retrieved": None, "seed": 3, "limit": 2}
     assert results["profile"] == "paper-pubhealth"
     assert {"python", "langgraph"} <= set(results["versions"])
     assert results["settings"]["evaluator"]["use"] == "llm"
@@ -200,6 +200,16 @@ def test_no_model_and_no_key_are_needed_offline(lines, monkeypatch, tmp_path):
     assert not (tmp_path / ".crag").exists()
 
 
+def test_the_papers_own_passages_stand_in_for_those_of_the_file(lines, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    path = lines(selfrag("Who founded the Lee society?", NOTHING, answers=["Ann"]))
+    (tmp_path / "retrieved_psgs").write_text(f"Lee society // Ann founded the Lee society. [sep] Moon // {NOTHING}\n")
+    results, _ = run(path, "popqa", "--config", "offline", "--retrieved", "retrieved_psgs")
+    assert accuracies(results) == {"crag": 1.0, "vanilla": 1.0}
+    assert results["plan"]["retrieved"] == "retrieved_psgs"
+    assert "Lee society" in results["cases"][0]["runs"]["crag"]["context"]
+
+
 def test_an_error_that_a_system_raises_ends_the_run_as_in_bench(servers, claims):
     model, _ = servers
     model.replies = lambda body: as_a_model(body) if "Oranges" not in prompt(body) else failure(500)
@@ -221,9 +231,8 @@ def test_an_abstention_is_no_right_answer_however_it_is_worded(servers, claims, 
     ("options", "said"),
     [
         (("--task", "bio"), "popqa, pubhealth or arc"),
-        (("--task", "pubhealth", "--format", "csv"), "retrieved, selfrag or auto"),
         (("--task", "pubhealth", "--systems", "tutorial"), "crag, vanilla"),
-        (("--task", "pubhealth", "--format", "retrieved"), "data.jsonl:1"),
+        (("--task", "pubhealth", "--retrieved", "gone"), "gone: cannot be read"),
         (("--task", "arc"), "data.jsonl:1"),
     ],
 )

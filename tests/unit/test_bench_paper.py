@@ -13,7 +13,7 @@ from crag_graph.measure.bench.paper_tasks import correct, instruct, misfit
 from crag_graph.measure.bench.published import TABLE
 from crag_graph.measure.pairs import read_labelled, read_pairs
 
-RETRIEVED = {"question": "Who?", "retrieved_psgs": "One. [sep] Two.[sep]", "answers": ["Ann"]}
+BARE = {"question": "Who?", "answers": ["Ann"]}
 SELFRAG = {"question": "Who is Ann?", "ctxs": [{"title": "Ann", "text": "Ann is a poet."}], "answers": ["poet"]}
 CHOICES = {"text": ["steam", "ice"], "label": ["1", "2"]}
 
@@ -50,13 +50,23 @@ def test_a_line_that_is_not_labelled_is_refused_by_its_number(write, read, line)
         read(write("q [SEP] p\t0", line))
 
 
-def test_retrieved_passages_are_parted_at_their_separator(write):
-    rows = read_items(
-        write(RETRIEVED, {"question": "Who?", "retrieved_psgs": ["One."], "answerKey": "B", "choices": CHOICES}),
-        "retrieved",
-    )
+def test_the_papers_passages_are_parted_at_their_separator_and_titles_at_theirs(write, tmp_path):
+    retrieved = tmp_path / "retrieved_psgs"
+    retrieved.write_text("One. [sep] Two.[sep]\nAnn // Ann // a poet. [sep] Bob // He rhymes.\n")
+    rows = read_items(write(BARE, SELFRAG | {"answerKey": "B", "choices": CHOICES}), retrieved)
     assert rows[0] == Item("Who?", (Passage("", "One."), Passage("", "Two.")), ("Ann",))
-    assert rows[1] == Item("Who?", (Passage("", "One."),), ("B",), (("A", "steam"), ("B", "ice")))
+    told = (Passage("Ann", "Ann // a poet."), Passage("Bob", "He rhymes."))
+    assert rows[1] == Item("Who is Ann?", told, ("poet",), (("A", "steam"), ("B", "ice")))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [("One.\n", "has 1 lines for the 2 questions"), (" [sep]\nOne.", "file:1: has no")]
+)
+def test_passages_that_do_not_go_with_the_questions_are_refused(write, tmp_path, lines, said):
+    retrieved = tmp_path / "retrieved_psgs"
+    retrieved.write_text(lines)
+    with pytest.raises(InputError, match=said):
+        read_items(write(BARE, BARE), retrieved)
 
 
 def test_selfrag_rows_keep_titles_and_every_gold_answer(write):
@@ -65,17 +75,10 @@ def test_selfrag_rows_keep_titles_and_every_gold_answer(write):
         write(
             {"question": "Who is Ann?", "ctxs": [context], "answers": ["poet", "writer"]},
             {"instruction": "Is it true?", "ctxs": [context, {"title": "Blank", "text": " "}], "answer": "true"},
-        ),
-        "selfrag",
+        )
     )
     assert rows[0] == Item("Who is Ann?", (Passage("Ann", "Ann is a poet."),), ("poet", "writer"))
     assert rows[1] == Item("Is it true?", (Passage("Ann", "Ann is a poet."),), ("true",))
-
-
-def test_the_format_is_told_by_the_keys_of_each_line(write):
-    first, second = read_items(write(RETRIEVED, "", SELFRAG))
-    assert ([p.text for p in first.passages], second.passages[0].title) == (["One.", "Two."], "Ann")
-    assert (first.where[-7:], second.where[-7:]) == ("/file:1", "/file:3")
 
 
 @pytest.mark.parametrize(
@@ -83,11 +86,10 @@ def test_the_format_is_told_by_the_keys_of_each_line(write):
     [
         ("[1]", "must be a JSON object"),
         ("{", "not JSON"),
-        ({"question": "q", "answers": ["a"]}, "neither retrieved_psgs"),
-        (SELFRAG | {"ctxs": [{"title": "no text"}]}, "needs question, and ctxs"),
-        (RETRIEVED | {"retrieved_psgs": 3}, "needs question, and retrieved_psgs"),
+        (BARE, "needs ctxs"),
+        (SELFRAG | {"ctxs": [{"title": "no text"}]}, "needs ctxs"),
         (SELFRAG | {"ctxs": []}, "has no passage"),
-        (RETRIEVED | {"retrieved_psgs": " [sep] "}, "has no passage"),
+        (SELFRAG | {"question": 3}, "has no question"),
         (SELFRAG | {"answers": []}, "has no gold answer"),
         (SELFRAG | {"answers": [" "]}, "has no gold answer"),
         (SELFRAG | {"question": "\u200b"}, "has no question"),
@@ -100,12 +102,6 @@ def test_the_format_is_told_by_the_keys_of_each_line(write):
 def test_a_row_that_cannot_be_asked_is_refused_by_its_number(write, row, said):
     with pytest.raises(InputError, match=rf"file:2: .*{re.escape(said)}"):
         read_items(write(SELFRAG, row))
-
-
-@pytest.mark.parametrize(("form", "row"), [("retrieved", SELFRAG), ("selfrag", RETRIEVED)])
-def test_a_named_format_is_held_to(write, form, row):
-    with pytest.raises(InputError, match="file:1: needs"):
-        read_items(write(row), form)
 
 
 def test_a_missing_or_empty_file_is_refused_by_name(tmp_path, write):
@@ -186,17 +182,16 @@ async def test_the_passages_of_an_item_are_what_any_search_finds_in_their_order_
 
 
 @pytest.mark.parametrize(
-    ("task", "form", "systems", "said"),
+    ("task", "systems", "said"),
     [
-        ("bio", "auto", "crag", "--task: bio; write popqa, pubhealth or arc"),
-        ("arc", "csv", "crag", "--format: csv; write retrieved, selfrag or auto"),
-        ("arc", "auto", "crag,tutorial", "--systems: tutorial; write any of crag, vanilla"),
-        ("arc", "auto", ",", "--systems: none given; write any of crag, vanilla"),
+        ("bio", "crag", "--task: bio; write popqa, pubhealth or arc"),
+        ("arc", "crag,tutorial", "--systems: tutorial; write any of crag, vanilla"),
+        ("arc", ",", "--systems: none given; write any of crag, vanilla"),
     ],
 )
-def test_a_plan_that_names_what_is_not_there_is_refused_with_what_is(tmp_path, task, form, systems, said):
+def test_a_plan_that_names_what_is_not_there_is_refused_with_what_is(tmp_path, task, systems, said):
     with pytest.raises(InputError, match=re.escape(said)):
-        paper_plan(tmp_path, task, form, systems, None, 7)
+        paper_plan(tmp_path, task, None, systems, None, 7)
 
 
 @pytest.mark.anyio
@@ -209,7 +204,7 @@ def test_a_plan_that_names_what_is_not_there_is_refused_with_what_is(tmp_path, t
 )
 async def test_settings_that_wait_for_a_person_are_refused(write, name, value, said):
     loaded = load("offline", {name: value})
-    asked = paper_plan(write(SELFRAG), "popqa", "auto", "crag", None, 7)
+    asked = paper_plan(write(SELFRAG), "popqa", None, "crag", None, 7)
     with pytest.raises(ConfigurationError, match=said):
         await bench_paper(asked, loaded, lambda *_: None)
 

@@ -1,21 +1,21 @@
 """The files of the CRAG paper's experiments (Yan et al., 2024, section 5): a question with what was retrieved for it.
 
-Two formats are read, as JSON Lines: `question` with `retrieved_psgs` (passages joined by `[sep]`, or a list), and
-Self-RAG's `question`, `ctxs`, `answers`. The labelled lines for the paper's evaluator are read by `measure.pairs`.
+Self-RAG's JSON Lines carry `question`, `ctxs` and `answers`; the paper's `retrieved_psgs` holds other passages for the
+same questions, a line each: `title // text [sep] title // text ...`, or texts alone. The labelled lines for the paper's
+evaluator are read by `measure.pairs`.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from crag_graph.errors import InputError
 from crag_graph.measure.pairs import numbered_lines
 from crag_graph.rules.question import is_blank
 
-Format = Literal["retrieved", "selfrag", "auto"]
 _CHOICES = "choices as {text: [...], label: [...]}, both of one length, labels A to E or 1 to 5"
 
 
@@ -38,22 +38,22 @@ class Item:
     where: str = field(default="", compare=False)  # file:line
 
 
-def read_items(path: Path, form: Format = "auto") -> list[Item]:
-    """Read a file of questions with their passages; `auto` tells the format of a line by the keys it has.
+def read_items(path: Path, retrieved: Path | None = None) -> list[Item]:
+    """Read questions with their passages: those of the line of `retrieved` that has the same rank, else their `ctxs`.
 
     Raises:
-        InputError: the file cannot be read or holds no question; or a line is not of this form, or has no question, no
-            passage or no gold answer. Names file and line.
+        InputError: a file cannot be read or holds no question, or the two differ in length; or a line is not of its
+            form, or has no question, no passage or no gold answer. Names file and line.
     """
-    readers: dict[Format, Callable[[dict[str, Any], str], Item]] = {
-        "retrieved": _retrieved,
-        "selfrag": _selfrag,
-        "auto": _either,
-    }
-    items = [readers[form](row, where) for where, row in _rows(path)]
-    if not items:
+    rows = list(_rows(path))
+    if not rows:
         raise InputError(f"{path}: holds no question; write one JSON object per line")
-    return items
+    if retrieved is None:
+        return [_item(row, _contexts(row, where), where) for row, where in rows]
+    lines = list(numbered_lines(retrieved))
+    if len(lines) != len(rows):
+        raise InputError(f"{retrieved}: has {len(lines)} lines for the {len(rows)} questions of {path}; write one each")
+    return [_item(row, _parted(line), where) for (row, where), (_, line) in zip(rows, lines, strict=True)]
 
 
 def letter(label: str) -> str | None:
@@ -66,41 +66,37 @@ def letter(label: str) -> str | None:
     return None if known is None else "ABCDE"[int(known[0]) - 1] if known[0].isdigit() else known[0]
 
 
-def _either(row: dict[str, Any], where: str) -> Item:
-    if "retrieved_psgs" in row:
-        return _retrieved(row, where)
-    if "ctxs" in row:
-        return _selfrag(row, where)
-    raise InputError(f"{where}: has neither retrieved_psgs (--format retrieved) nor ctxs (--format selfrag)")
+def _contexts(row: dict[str, Any], where: str) -> list[Passage]:
+    contexts = row.get("ctxs")
+    if not isinstance(contexts, list) or not all(map(_is_context, contexts)):
+        raise InputError(f"{where}: needs ctxs as a list of {{title, text}}, or --retrieved with a file of passages")
+    return [Passage(str(each.get("title") or ""), each["text"]) for each in contexts]
 
 
-def _retrieved(row: dict[str, Any], where: str) -> Item:
-    found = row.get("retrieved_psgs")
-    texts = re.split(r"\[sep\]", found, flags=re.IGNORECASE) if isinstance(found, str) else found
-    if not isinstance(row.get("question"), str) or not _are_texts(texts):
-        raise InputError(f"{where}: needs question, and retrieved_psgs with [sep] between passages")
-    return _item(row, row["question"], [Passage("", text) for text in texts or ()], where)
+def _parted(line: str) -> list[Passage]:
+    """Return the passages of one line of `retrieved_psgs`.
+
+    >>> _parted("Ann // She wrote.[sep]It rained.")
+    [Passage(title='Ann', text='She wrote.'), Passage(title='', text='It rained.')]
+    """
+    parts = (part.partition(" // ") for part in line.split("[sep]"))
+    return [Passage(head, text) if separator else Passage("", head) for head, separator, text in parts]
 
 
-def _selfrag(row: dict[str, Any], where: str) -> Item:
-    question, contexts = row.get("question") or row.get("instruction"), row.get("ctxs")
-    if not isinstance(question, str) or not isinstance(contexts, list) or not all(map(_is_context, contexts)):
-        raise InputError(f"{where}: needs question, and ctxs as a list of {{title, text}}")
-    return _item(row, question, [Passage(str(each.get("title") or ""), each["text"]) for each in contexts], where)
-
-
-def _item(row: dict[str, Any], question: str, passages: list[Passage], where: str) -> Item:
+def _item(row: dict[str, Any], passages: list[Passage], where: str) -> Item:
     """Return the item, passages without text left out.
 
     Raises:
         InputError: something that every question needs is missing.
     """
+    question = row.get("question") or row.get("instruction")
     told = tuple(Passage(p.title.strip(), p.text.strip()) for p in passages if not is_blank(p.text))
     answers = _answers(row)
-    for missing, name in ((is_blank(question), "question"), (not told, "passage"), (not answers, "gold answer")):
-        if missing:
+    asked = isinstance(question, str) and not is_blank(question)
+    for found, name in ((asked, "question"), (told, "passage"), (answers, "gold answer")):
+        if not found:
             raise InputError(f"{where}: has no {name}")
-    return Item(question.strip(), told, answers, _choices(row.get("choices"), where), where)
+    return Item(str(question).strip(), told, answers, _choices(row.get("choices"), where), where)
 
 
 def _choices(value: Any, where: str) -> tuple[tuple[str, str], ...]:
@@ -134,7 +130,7 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     for where, line in numbered_lines(path):
         try:
             row = json.loads(line)
@@ -142,4 +138,4 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise InputError(f"{where}: not JSON: {error}") from error
         if not isinstance(row, dict):
             raise InputError(f"{where}: must be a JSON object")
-        yield where, row
+        yield row, where

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
@@ -24,7 +24,7 @@ from crag_graph.factory import build_components
 from crag_graph.load import Loaded
 from crag_graph.measure.bench.data import sample
 from crag_graph.measure.bench.outcome import Trace
-from crag_graph.measure.bench.paper import Format, Item, Passage, read_items
+from crag_graph.measure.bench.paper import Item, Passage, read_items
 from crag_graph.measure.bench.paper_tasks import Instructed, Task, correct, instruct, misfit
 from crag_graph.measure.bench.published import SOURCE, TABLE
 from crag_graph.measure.bench.run import Progress, Results, named_systems, versions
@@ -49,7 +49,7 @@ class PaperPlan:
 
     file: Path
     task: Task
-    form: Format
+    retrieved: Path | None  # passages instead of the file's own
     systems: tuple[str, ...]
     limit: int | None
     seed: int
@@ -61,16 +61,18 @@ SYSTEMS: dict[str, Callable[[Settings, Components], System]] = {
 }
 
 
-def paper_plan(file: Path, task: str, form: str, systems: str, limit: int | None, seed: int) -> PaperPlan:
+def paper_plan(file: Path, task: str, retrieved: Path | None, systems: str, limit: int | None, seed: int) -> PaperPlan:
     """Read a plan as it is written on the command line, systems with commas between.
 
     Raises:
-        InputError: the task, the format or a system is unknown.
+        InputError: the task or a system is unknown.
     """
-    for option, said, known in (("--task", task, get_args(Task)), ("--format", form, get_args(Format))):
-        if said not in known:
-            raise InputError(f"{option}: {said}; write {', '.join(known[:-1])} or {known[-1]}")
-    return PaperPlan(file, task, form, named_systems(systems, SYSTEMS), limit, seed)  # type: ignore[arg-type]
+    named = named_systems(systems, SYSTEMS)
+    match task:
+        case "popqa" | "pubhealth" | "arc":
+            return PaperPlan(file, task, retrieved, named, limit, seed)
+        case _:
+            raise InputError(f"--task: {task}; write popqa, pubhealth or arc")
 
 
 async def bench_paper(asked: PaperPlan, loaded: Loaded, progress: Progress) -> Results:
@@ -80,7 +82,7 @@ async def bench_paper(asked: PaperPlan, loaded: Loaded, progress: Progress) -> R
         InputError: the file cannot be read, or a line of it cannot be counted in this task.
         ConfigurationError, ComponentError: what the settings name cannot work, or failed.
     """
-    every = read_items(asked.file, asked.form)
+    every = read_items(asked.file, asked.retrieved)
     for item in every:
         if said := misfit(asked.task, item):
             raise InputError(f"{item.where}: {said}; is --task {asked.task} right?")
@@ -159,7 +161,12 @@ def _results(
             "questions": questions,
             "asked": len(items),
         },
-        "plan": {"task": asked.task, "format": asked.form, "seed": asked.seed, "limit": asked.limit},
+        "plan": {
+            "task": asked.task,
+            "retrieved": asked.retrieved.name if asked.retrieved else None,
+            "seed": asked.seed,
+            "limit": asked.limit,
+        },
         "profile": loaded.profile,
         "settings": settings.model_dump(mode="json"),
         "thresholds": settings.evaluator.thresholds.model_dump(include={"upper", "lower", "keep", "sufficient"}),
