@@ -10,13 +10,15 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.embeddings import Embeddings
 
 from crag_graph.components.http import async_client
 from crag_graph.components.llm import read_key, translated
+from crag_graph.components.tokens import words
 from crag_graph.errors import ConfigurationError, RetrievalError
+from crag_graph.protocols import Embedder
 from crag_graph.settings import OpenAIEmbeddingSettings
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -24,6 +26,18 @@ TOKENIZER_SHA256 = "5fd1c882abbd30517dced455a2c9768945ec726b96727927e4959348d9de
 _TOKENIZER = Path(__file__).parent / "minilm" / "tokenizer.json"
 _MAX_TOKENS = 256  # the length the model was trained for; longer texts are cut
 _KNOWN_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """An embedder that can tell how much of a text it was made for."""
+
+    def known_words(self, text: str) -> float: ...
+
+
+def known_words(embedder: Embedder, text: str) -> float:
+    """Return the share of a text's words that an embedder knows; 1 for one that cannot tell."""
+    return embedder.known_words(text) if isinstance(embedder, Vocabulary) else 1.0
 
 
 class VectorCache:
@@ -98,6 +112,15 @@ class LocalEmbedder:
     def remember(self, text: str, vector: Sequence[float]) -> None:
         """Take over a vector that is known already, as the index has for its chunks."""
         self._cache.put(text, vector)
+
+    def known_words(self, text: str) -> float:
+        """Return the share of a text's words that the model has whole in its vocabulary; 1 where there is no word.
+
+        It was trained on English. Words of other languages fall into pieces that meant something else there.
+        """
+        encoded = self._tokenizer.encode_batch(words(text), add_special_tokens=False)
+        whole = [len(word.ids) == 1 and word.tokens != ["[UNK]"] for word in encoded]
+        return sum(whole) / len(whole) if whole else 1.0
 
     def _embed(self, texts: list[str]) -> list[list[float]]:
         return [self._run(text) for text in texts]

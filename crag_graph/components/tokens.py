@@ -13,6 +13,7 @@ Thai, Lao, Khmer, Burmese) become overlapping pairs of characters. Numbers stay 
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
@@ -41,17 +42,30 @@ _STEMMERS = (
 
 def terms(text: str) -> list[str]:
     """Return the terms of `text` in order, repeats included: case-folded, Latin accents removed, stemmed."""
-    folded = text.casefold()
-    if not folded.isascii():
-        folded = unicodedata.normalize("NFKC", folded.translate(_IGNORED))
     found: list[str] = []
-    for match in _pattern().finditer(folded):
+    for match in _matches(text):
         if match.lastgroup == "unspaced":
             run = match[0]
             found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
         else:
             found.append(_stem(match[0]))
     return found
+
+
+def words(text: str) -> list[str]:
+    """Return the words of `text`, case-folded and whole, numbers left out; an unspaced run counts as one word.
+
+    >>> words("Wie viele Züge fuhren 1912?"), words("电池寿命")
+    (['wie', 'viele', 'züge', 'fuhren'], ['电池寿命'])
+    """
+    return [match[0] for match in _matches(text) if not match[0][0].isdigit()]
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKC", folded.translate(_IGNORED))
+    return _pattern().finditer(folded)
 
 
 def content_terms(text: str) -> list[str]:

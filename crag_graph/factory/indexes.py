@@ -32,6 +32,7 @@ def build_memory(settings: Settings, embedder: Embedder) -> "WebMemory | None":
 
 def search_of(index: "Index", embedder: Embedder, retrieve: RetrieveSettings) -> Search:
     """Return how an index of ours is searched; hybrid where the user's own is searched by a retriever of theirs."""
+    from crag_graph.components.embeddings import known_words
     from crag_graph.components.search.bm25 import bm25_search
     from crag_graph.components.search.chroma import chroma_search
     from crag_graph.components.search.hybrid import hybrid_search
@@ -42,5 +43,9 @@ def search_of(index: "Index", embedder: Embedder, retrieve: RetrieveSettings) ->
         case "bm25":
             return bm25_search(index, retrieve.fetch_k)
         case _:
-            dense = chroma_search(index, embedder, retrieve.fetch_k)
-            return hybrid_search([dense, bm25_search(index, retrieve.fetch_k)], retrieve.hybrid.rrf_k)
+            return hybrid_search(
+                chroma_search(index, embedder, retrieve.fetch_k),
+                bm25_search(index, retrieve.fetch_k),
+                retrieve.hybrid.rrf_k,
+                lambda question: known_words(embedder, question) >= retrieve.hybrid.min_known,
+            )

@@ -140,6 +140,7 @@ class HybridSettings(Section):
     """Reciprocal rank fusion (Cormack et al., 2009): score = sum of 1 / (rrf_k + rank)."""
 
     rrf_k: Count = 60
+    min_known: Unit = 0.5
 
 
 class RetrieveSettings(Section):

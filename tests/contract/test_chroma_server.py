@@ -88,7 +88,7 @@ async def test_the_index_works_on_a_server_and_touches_no_local_folder(settings:
     fresh = Index(settings, embedder)
     assert await fresh.sources() == {"a.md": {BATTERY: "h1", BANANAS: "h1", PRICE: "h1"}}
     searches = [chroma_search(fresh, embedder, 3), bm25_search(fresh, 3)]
-    for search in (*searches, hybrid_search(searches, 60)):
+    for search in (*searches, hybrid_search(*searches, 60, lambda _: True)):
         first = (await search.ainvoke("The battery lasts how many hours?"))[0]
         assert (first.page_content, first.metadata["page"], first.metadata["origin"]) == (BATTERY, 2, "internal")
         assert 0 <= first.metadata["retrieval_score"] <= 1

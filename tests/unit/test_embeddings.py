@@ -7,9 +7,10 @@ import threading
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from crag_graph.components.embeddings import LangChainEmbedder, LocalEmbedder, OpenAIEmbedder, VectorCache
+from crag_graph.components.embeddings import LangChainEmbedder, LocalEmbedder, OpenAIEmbedder, VectorCache, known_words
 from crag_graph.errors import ConfigurationError, RetrievalError
 from crag_graph.settings import OpenAIEmbeddingSettings
+from tests.embedders import WordEmbedder
 from tests.servers.openai_server import OpenAIServer, failure, raw, text
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +40,24 @@ async def test_the_local_model_puts_a_question_nearest_to_its_answer(local: Loca
     )
     assert len(question) == local.dimension == 384
     assert cosine(question, answer) > cosine(question, other) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("question", "at_least", "at_most"),
+    [
+        ("How often are the bearings of the cup anemometer replaced?", 0.8, 0.95),
+        ("Wie oft werden die Lager des Schalenanemometers ausgetauscht?", 0.1, 0.4),
+        ("¿Cuántos puntos dejó escapar la defensa?", 0.1, 0.45),
+        ("बैटरी कितने घंटे चलती है?", 0.0, 0.2),
+        ("电池寿命有多长？", 0.0, 0.0),
+        ("1912?", 1.0, 1.0),
+    ],
+)
+async def test_the_local_model_knows_english_words_whole_and_few_others(
+    local: LocalEmbedder, question: str, at_least: float, at_most: float
+) -> None:
+    assert at_least <= known_words(local, question) <= at_most
+    assert known_words(WordEmbedder(), question) == 1.0
 
 
 async def test_a_local_vector_does_not_depend_on_its_neighbours_or_on_repetition(local: LocalEmbedder) -> None:

@@ -1,6 +1,7 @@
 """The searches over the internal index, the folder web, and the terms they share."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from blockbuster import blockbuster_ctx
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
+from crag_graph.components.embeddings import LocalEmbedder
 from crag_graph.components.index import Index
 from crag_graph.components.search.bm25 import bm25_search
 from crag_graph.components.search.chroma import chroma_search
@@ -17,8 +19,9 @@ from crag_graph.components.search.hybrid import fuse, hybrid_search
 from crag_graph.components.term_index import TermIndex
 from crag_graph.components.tokens import content_terms, terms
 from crag_graph.errors import NothingIngested, RetrievalError
+from crag_graph.factory.indexes import search_of
 from crag_graph.protocols import Search
-from crag_graph.settings import IndexSettings
+from crag_graph.settings import IndexSettings, RetrieveSettings
 from tests.embedders import WordEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +127,7 @@ async def test_bm25_and_hybrid_find_the_passage_in_the_language_of_the_question(
     index, embedder = await filled(tmp_path)
     lexical = bm25_search(index, 3)
     assert (await lexical.ainvoke(question))[0].id == best
-    found = await hybrid_search([chroma_search(index, embedder, 3), lexical], 60).ainvoke(question)
+    found = await hybrid_search(chroma_search(index, embedder, 3), lexical, 60, anything).ainvoke(question)
     assert best in [document.id for document in found]
     assert len({document.id for document in found}) == len(found)
 
@@ -132,7 +135,7 @@ async def test_bm25_and_hybrid_find_the_passage_in_the_language_of_the_question(
 async def test_every_search_returns_at_most_k_documents_best_first_with_scores(tmp_path: Path) -> None:
     index, embedder = await filled(tmp_path)
     dense, lexical = chroma_search(index, embedder, 2), bm25_search(index, 2)
-    for search, most in ((dense, 2), (lexical, 2), (hybrid_search([dense, lexical], 60), 4)):
+    for search, most in ((dense, 2), (lexical, 2), (hybrid_search(dense, lexical, 60, anything), 4)):
         found = await search.ainvoke("battery hours pump euro bananas")
         scores = [document.metadata["retrieval_score"] for document in found]
         assert 0 < len(found) <= most
@@ -144,7 +147,7 @@ async def test_every_search_of_an_empty_index_says_that_nothing_is_ingested(tmp_
     embedder = WordEmbedder()
     index = Index(IndexSettings(path=str(tmp_path / "index")), embedder)
     dense, lexical = chroma_search(index, embedder, 2), bm25_search(index, 2)
-    for search in (dense, lexical, hybrid_search([dense, lexical], 60)):
+    for search in (dense, lexical, hybrid_search(dense, lexical, 60, anything)):
         with pytest.raises(NothingIngested):
             await search.ainvoke("battery")
 
@@ -173,10 +176,36 @@ async def test_nothing_blocks_the_event_loop_from_the_first_question_on(tmp_path
     await filled(tmp_path)
     embedder = WordEmbedder(dimension=256)
     index = Index(IndexSettings(path=str(tmp_path / "index")), embedder)
-    search = hybrid_search([chroma_search(index, embedder, 3), bm25_search(index, 3)], 60)
+    search = hybrid_search(chroma_search(index, embedder, 3), bm25_search(index, 3), 60, anything)
     with blockbuster_ctx("crag_graph"):
         found = await asyncio.gather(search.ainvoke("battery hours"), search.ainvoke("bananas"))
     assert [documents[0].id for documents in found] == ["battery", "bananas"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "hi"])
+async def test_the_right_paragraph_is_among_the_first_five_in_every_language(
+    tmp_path: Path, data: Path, language: str
+) -> None:
+    read = json.loads((data / f"xquad.{language}.first24.json").read_text())
+    paragraphs = [paragraph for article in read["data"] for paragraph in article["paragraphs"]][:30]
+    embedder = LocalEmbedder()
+    index = Index(IndexSettings(path=str(tmp_path / "index")), embedder)
+    await index.add(
+        [Document(each["context"], id=str(n), metadata={"source": "x"}) for n, each in enumerate(paragraphs)]
+    )
+    await index.commit()
+    search = search_of(index, embedder, RetrieveSettings())
+    asked = [(str(n), qa["question"]) for n, each in enumerate(paragraphs) for qa in each["qas"][:2]]
+    found = [id_ in [d.id for d in (await search.ainvoke(question))[:5]] for id_, question in asked]
+    assert sum(found) / len(asked) >= 0.95
+
+
+def anything(_: str) -> bool:
+    return True
+
+
+def nothing(_: str) -> bool:
+    return False
 
 
 def fixed(*ids: str, meet: asyncio.Barrier | None = None) -> Search:
@@ -190,16 +219,25 @@ def fixed(*ids: str, meet: asyncio.Barrier | None = None) -> Search:
 
 async def test_hybrid_asks_all_searches_at_once() -> None:
     meet = asyncio.Barrier(2)
-    found = await hybrid_search([fixed("a", meet=meet), fixed("b", meet=meet)], 60).ainvoke("question")
+    found = await hybrid_search(fixed("a", meet=meet), fixed("b", meet=meet), 60, anything).ainvoke("question")
     assert [document.id for document in found] == ["a", "b"]
 
 
 async def test_fusion_prefers_what_both_found_and_counts_ranks_as_published() -> None:
-    found = await hybrid_search([fixed("a", "b", "c"), fixed("d", "c", "b")], 60).ainvoke("question")
+    found = await hybrid_search(fixed("a", "b", "c"), fixed("d", "c", "b"), 60, anything).ainvoke("question")
     expected = {"b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 62, "a": 1 / 61, "d": 1 / 61}
     assert [document.id for document in found] == list(expected)
     for document in found:
         assert document.metadata["retrieval_score"] * 2 / 61 == pytest.approx(expected[str(document.id)])
+
+
+async def test_of_a_question_that_the_embedder_cannot_read_only_words_count_unless_none_is_found() -> None:
+    def ids(found: list[Document]) -> list[str | None]:
+        return [document.id for document in found]
+
+    dense = fixed("noise", "b")
+    assert ids(await hybrid_search(dense, fixed("c", "b"), 60, nothing).ainvoke("question")) == ["c", "b"]
+    assert ids(await hybrid_search(dense, fixed(), 60, nothing).ainvoke("question")) == ["noise", "b"]
 
 
 def test_fusing_changes_no_document_that_it_was_given() -> None:

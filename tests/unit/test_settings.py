@@ -82,6 +82,7 @@ SPECIAL = (
         "web.pages.max_chars": "500",
         "web.pages.ports": "[8080]",
         "refine.filter": "evaluator",
+        "retrieve.hybrid.min_known": "0.4",
         "refine.mode": "sentence",
         "refine.window": "4",
         "refine.overlap": "2",

@@ -1,11 +1,11 @@
-"""Several searches as one, by reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009).
+"""Search by vectors and by words as one, by reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009).
 
 A document's score is the sum over the searches of 1 / (rrf_k + rank), rank counted from 1. Only ranks count, so the
 searches' own scores need no common scale.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
@@ -13,11 +13,16 @@ from langchain_core.runnables import RunnableLambda
 from crag_graph.protocols import Search
 
 
-def hybrid_search(searches: Sequence[Search], rrf_k: int) -> Search:
-    """Run all searches side by side, and return what any of them found."""
+def hybrid_search(dense: Search, lexical: Search, rrf_k: int, can_read: Callable[[str], bool]) -> Search:
+    """Run both searches side by side, and return what either found.
+
+    Of a question in words that the embedder cannot read, its ranking is noise: then only the words count, if they are
+    found at all.
+    """
 
     async def search(question: str) -> list[Document]:
-        return fuse(await asyncio.gather(*(each.ainvoke(question) for each in searches)), rrf_k)
+        by_vector, by_words = await asyncio.gather(dense.ainvoke(question), lexical.ainvoke(question))
+        return fuse([by_words] if by_words and not can_read(question) else [by_vector, by_words], rrf_k)
 
     return RunnableLambda(search, name="hybrid")
 

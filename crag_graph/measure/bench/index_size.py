@@ -15,15 +15,12 @@ from pathlib import Path
 from langchain_core.documents import Document
 
 from crag_graph.components.index import Index
-from crag_graph.components.search.bm25 import bm25_search
-from crag_graph.components.search.chroma import chroma_search
-from crag_graph.components.search.hybrid import hybrid_search
+from crag_graph.factory.indexes import search_of
 from crag_graph.measure.bench.made_up import page, question
 from crag_graph.measure.bench.scaling import IndexSize, index_size
-from crag_graph.settings import IndexSettings
+from crag_graph.settings import IndexSettings, RetrieveSettings
 
 _QUERIES = 50
-_FETCH_K = 20
 
 
 class FakeEmbedder:
@@ -56,8 +53,7 @@ async def measure(chunks: int, folder: Path) -> IndexSize:
     await index.add([_chunk(n) for n in range(chunks)])
     await index.commit()
     built = time.perf_counter() - started
-    dense = chroma_search(index, embedder, _FETCH_K)
-    search = hybrid_search([dense, bm25_search(index, _FETCH_K)], 60)
+    search = search_of(index, embedder, RetrieveSettings())
     await search.ainvoke(question(0))  # loads the vectors and terms
     seconds = []
     for n in range(_QUERIES):
