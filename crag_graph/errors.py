@@ -19,12 +19,13 @@ class InputError(CragError):
 
 
 class ComponentError(CragError):
-    """A component failed. `transient` says whether a later try may succeed."""
+    """A component failed. A later try may succeed if it is `transient`, one with less text if it was `too_much`."""
 
-    def __init__(self, message: str, *, component: str, transient: bool = False) -> None:
+    def __init__(self, message: str, *, component: str, transient: bool = False, too_much: bool = False) -> None:
         super().__init__(f"{component}: {message}")
         self.component = component
         self.transient = transient
+        self.too_much = too_much
 
 
 class RetrievalError(ComponentError):

@@ -143,7 +143,12 @@ def translated(error: type[ComponentError], component: str) -> Iterator[None]:
             openai.APIConnectionError,
             httpx.TransportError,
         )
-        raise error(_reason(caught), component=component, transient=isinstance(caught, retryable)) from caught
+        raise error(
+            _reason(caught),
+            component=component,
+            transient=isinstance(caught, retryable),
+            too_much=isinstance(caught, (openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError)),
+        ) from caught
 
 
 def _reason(caught: BaseException) -> str:
@@ -157,8 +162,8 @@ def _reason(caught: BaseException) -> str:
         (openai.RateLimitError, "the rate limit or quota is exceeded (429)"),
         ((openai.APITimeoutError, TimeoutError), "the model did not answer in time"),
         (openai.APIConnectionError, "the model server cannot be reached"),
-        (openai.LengthFinishReasonError, CUT_OFF),
-        (openai.ContentFilterFinishReasonError, FILTERED),
+        (openai.LengthFinishReasonError, _CUT_OFF),
+        (openai.ContentFilterFinishReasonError, _FILTERED),
     )
     for kind, reason in known:
         if isinstance(caught, kind):
@@ -170,18 +175,17 @@ def _reason(caught: BaseException) -> str:
 
 # What the client trips over when a body is not the protocol at all, such as a proxy's login page with status 200.
 UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
-REFUSED = "the model refused"
-FILTERED = "the provider's content filter stopped the answer"
-CUT_OFF = "the answer was cut off at its length limit"
+_FILTERED = "the provider's content filter stopped the answer"
+_CUT_OFF = "the answer was cut off at its length limit"
 
 
 def _check_finish(message: AIMessage, error: type[ComponentError], component: str) -> None:
     refusal = message.additional_kwargs.get("refusal")
     if refusal:
-        raise error(f"{REFUSED}: {str(refusal)[:200]}", component=component)
+        raise error(f"the model refused: {str(refusal)[:200]}", component=component, too_much=True)
     finish = message.response_metadata.get("finish_reason")
     if finish in ("length", "content_filter"):
-        raise error(CUT_OFF if finish == "length" else FILTERED, component=component)
+        raise error(_CUT_OFF if finish == "length" else _FILTERED, component=component, too_much=True)
 
 
 @cache

@@ -87,6 +87,7 @@ class Text:
         return tuple(tuple(terms(unit)) for unit in self.units)
 
 
+@lru_cache(maxsize=2_000)  # chunks come back from question to question; about 10 kB each
 def read_text(text: str) -> Text:
     """Split a passage into its heading line, if it has one, and its units; blank ones are left out."""
     first, newline, rest = text.strip().partition("\n")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from crag_graph.components.llm import CUT_OFF, FILTERED, REFUSED, Model
+from crag_graph.components.llm import Model
 from crag_graph.components.structured import JsonSchema, StructuredModel
 from crag_graph.errors import EvaluationError
 from crag_graph.prompts import Prompt, fence
@@ -92,7 +92,7 @@ class LlmEvaluator:
         try:
             return await self._ask(question, texts, ids)
         except EvaluationError as error:
-            if len(ids) == 1 or not any(reason in str(error) for reason in (REFUSED, FILTERED, CUT_OFF)):
+            if len(ids) == 1 or not error.too_much:
                 raise
         halves = ids[: len(ids) // 2], ids[len(ids) // 2 :]
         found: dict[int, Grade] = {}
