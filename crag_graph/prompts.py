@@ -1,10 +1,15 @@
 """Prompts as files: checked when loaded, filled in one pass, identified by version and content.
 
 `$name` marks a variable and `$$` a dollar sign. Values are never looked at again once filled in, so braces,
-JSON, LaTeX and dollar signs in documents arrive as they are.
+JSON, LaTeX and dollar signs in documents arrive as they are. A paragraph of the user part whose variables are all empty
+is left out: a small model takes "found nowhere: none" for a reason to give up.
+
+What changes from call to call stands in the user part, so that servers can keep what they made of the system part.
 """
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -25,14 +30,17 @@ class Prompt:
     name: str
     id: str  # version and content hash, as recorded in traces
     system: Template
-    user: Template
+    user: tuple[Template, ...]  # its paragraphs
 
     def messages(self, **values: str) -> list[BaseMessage]:
         """Return the two messages with every `$name` replaced by its value, byte for byte."""
-        return [
-            SystemMessage(self.system.substitute(values)),
-            HumanMessage(self.user.substitute(values)),
-        ]
+        told = [part.substitute(values) for part in self.user if _has_something(part, values)]
+        return [SystemMessage(self.system.substitute(values)), HumanMessage("\n\n".join(told))]
+
+
+def _has_something(paragraph: Template, values: Mapping[str, str]) -> bool:
+    names = paragraph.get_identifiers()
+    return not names or any(values[name].strip() for name in names)
 
 
 def load_prompt(name: str, variables: set[str], folder: Path | None = None) -> Prompt:
@@ -45,8 +53,8 @@ def load_prompt(name: str, variables: set[str], folder: Path | None = None) -> P
     try:
         raw = path.read_bytes()
         data = yaml.safe_load(raw)
-        version, system, user = data["version"], Template(data["system"]), Template(data["user"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        version, system, user = data["version"], Template(data["system"]), Template(data["user"].rstrip())
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a prompt file (needs version, system, user): {error}") from error
     if not (system.is_valid() and user.is_valid()):
         raise ConfigurationError(f"{path}: a lone $ must be written as $$")
@@ -54,7 +62,8 @@ def load_prompt(name: str, variables: set[str], folder: Path | None = None) -> P
     if found != variables:
         missing, unknown = sorted(variables - found), sorted(found - variables)
         raise ConfigurationError(f"{path}: missing variables {missing}, unknown variables {unknown}")
-    return Prompt(name, f"{name}-v{version}-{hashlib.sha256(raw).hexdigest()[:8]}", system, user)
+    paragraphs = tuple(map(Template, re.split(r"\n\s*\n", user.template)))
+    return Prompt(name, f"{name}-v{version}-{hashlib.sha256(raw).hexdigest()[:8]}", system, paragraphs)
 
 
 def fence(text: str) -> tuple[str, str]:

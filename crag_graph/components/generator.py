@@ -26,7 +26,7 @@ class LlmGenerator:
         messages = self._prompt.messages(
             question=question,
             evidence=fenced,
-            missing="\n".join(f"- {part}" for part in missing) or "(none known)",
+            missing="\n".join(f"- {part}" for part in missing),
             marker=marker,
             abstain=ABSTAIN,
         )

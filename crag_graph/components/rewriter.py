@@ -49,7 +49,7 @@ class LlmRewriter:
             question=fenced,
             marker=marker,
             today=self._now().strftime("%A, %d %B %Y (%Z)"),
-            tried="\n".join(f"- {query}" for query in tried) or "(nothing yet)",
+            tried="\n".join(f"- {query}" for query in tried),
             why=why,
             max_chars=str(self._max_chars),
         )

@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 VARIABLES = {
-    "grade": {"question", "texts", "marker"},
-    "strips": {"question", "texts", "marker"},
+    "grade": {"question", "texts", "count", "marker"},
+    "strips": {"question", "texts", "count", "marker"},
     "yes_no": {"question", "text", "marker"},
-    "one_pass": {"question", "texts", "marker", "today"},
+    "one_pass": {"question", "texts", "count", "marker", "today"},
     "rewrite": {"question", "marker", "today", "tried", "why", "max_chars"},
     "standalone": {"question", "history", "marker"},
     "decompose": {"question", "marker", "max_parts"},

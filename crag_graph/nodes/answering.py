@@ -30,6 +30,8 @@ async def generate(state: CragState, kit: Components, policy: Policy) -> Update:
     else:
         pieces = _without_evidence(asked(state), kit, policy, warnings)
     answer = await say(_checked(pieces, citations, policy.no_evidence))
+    if state["enough"] and answer == policy.no_evidence:
+        warnings.append("the evidence was judged to be enough, but the model found no answer in it")
     if citations.invented:
         warnings.append(f"removed from the answer, because no evidence has it: {', '.join(citations.invented)}")
     if state["enough"] and answer != policy.no_evidence and not citations.cited:
@@ -114,6 +116,8 @@ async def _checked(pieces: AsyncIterator[str], citations: Citations, no_evidence
         start = re.sub(r"[^\w]", "", opening).upper()  # models dress the word up: **NO_EVIDENCE**, "no_evidence."
         if start.startswith(ABSTAIN):
             yield no_evidence
+            async for _ in pieces:  # to its end, where the model says what the call cost
+                pass
             return
         if not ABSTAIN.startswith(start):
             break

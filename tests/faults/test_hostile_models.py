@@ -131,6 +131,12 @@ def test_an_abstention_is_recognised_however_it_is_dressed(said):
     assert result["answer"] == "I found no evidence that answers this question."
 
 
+def test_what_an_abstention_cost_is_counted(openai_server):
+    openai_server.replies = lambda body: grades({1: 0.9, 2: 0.9}) if schema_name(body) else text("NO_EVIDENCE")
+    generating = graph_over(openai_server).invoke(QUESTION)["usage"]["by_node"]["generate"]
+    assert (generating["model_calls"], generating["tokens_in"] > 0, generating["tokens_out"] > 0) == (1, True, True)
+
+
 @pytest.mark.parametrize(
     ("said", "shown"),
     [

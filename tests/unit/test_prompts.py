@@ -54,6 +54,14 @@ def test_values_are_not_looked_at_again(tmp_path):
     assert user.content == "$b {x} and $a $$ {{}}"
 
 
+def test_a_paragraph_is_left_out_when_all_its_variables_are_empty(tmp_path):
+    prompt = write(tmp_path, "version: 1\nsystem: s\nuser: |\n  Q: $a\n\n  Tried, $b:\n  $c\n\n  Answer.\n")(
+        {"a", "b", "c"}
+    )
+    assert prompt.messages(a="?", b="", c=" ")[1].content == "Q: ?\n\nAnswer."
+    assert prompt.messages(a="x\n\ny", b="", c="z")[1].content == "Q: x\n\ny\n\nTried, :\nz\n\nAnswer."
+
+
 def test_a_fence_is_the_same_for_the_same_text_and_no_text_holds_its_own():
     marker, fenced = fence("one")
     assert (marker, fenced) == fence("one")

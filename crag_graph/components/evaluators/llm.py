@@ -106,7 +106,7 @@ class LlmEvaluator:
     async def _ask(self, question: str, texts: Sequence[str], ids: Sequence[int]) -> dict[int, Grade]:
         numbered = "\n\n".join(f"[{position}]\n{texts[i]}" for position, i in enumerate(ids, 1))
         marker, fenced = fence(numbered)
-        messages = self._prompt.messages(question=question, texts=fenced, marker=marker)
+        messages = self._prompt.messages(question=question, texts=fenced, count=str(len(ids)), marker=marker)
         answer = await self._structured.ask(messages, EvaluationError, "grader")
         by_position = self._read(answer, len(ids))
         return {i: by_position[position] for position, i in enumerate(ids, 1) if position in by_position}

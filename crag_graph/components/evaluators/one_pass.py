@@ -114,7 +114,8 @@ class OnePassEvaluator:
         shown = "\n\n".join(_show(number, *strips[i]) for number, i in enumerate(batch, 1))
         marker, fenced = fence(shown)
         today = self._now().strftime("%A, %d %B %Y")
-        messages = self._prompt.messages(question=question, texts=fenced, marker=marker, today=today)
+        count = str(len(batch))
+        messages = self._prompt.messages(question=question, texts=fenced, count=count, marker=marker, today=today)
         answer = await self._structured.ask(messages, EvaluationError, "one-pass grader")
         query = answer.get("search_query")
         if isinstance(query, str) and query.strip() and not reveals(query, question, shown):
