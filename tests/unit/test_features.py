@@ -64,6 +64,8 @@ def test_other_forms_of_a_word_count_in_part(asked: str, written: str) -> None:
         ("How many pumps were built in 1912?", "In 1912 forty pumps were built.", 1),
         ("Who built the pump?", "The pump was built by Weissmuth.", 1),
         ("Who built the pump?", "The pump was built by hand.", -1),
+        ("Who built the pump?", "Weissmuth built the pump.", 1),
+        ("Who built the pump?", "It was built by hand.", -1),
         ("谁建造了水泵？", "水泵由工人建造。", 1),
         ("Why was it built?", "It was built in 1912.", 0),
     ],

@@ -64,6 +64,7 @@ _PRONOUN = re.compile(
     r"(?:he|she|it|they|this|that|these|those|his|her|its|their|er|sie|es|dies\w*|il|elle|ils|elles|ce|cette|él|ella)\b",
     re.IGNORECASE,
 )
+_NAME = 0.9  # rarity from which a word that opens a unit may be a name
 _NEAREST = 4  # units per text that get a vector; more take time and change no figure
 _MAX_HEADING = 200  # characters; a longer first line is text
 _GRAM = 4  # characters of a gram: long enough to be rare, short enough for the parts of a compound
@@ -154,7 +155,7 @@ def features(
         "joint": float(joint.max()) / 2,
         "run": max(_longest_run(question, part, rarity) for part in everything) / total,
         "numbers": _numbers_found(question.numbers, text) if question.numbers else overlap,
-        "offers": _offers(question, text.units[best]),
+        "offers": _offers(question, text.units[best], rarity),
         "asked": float(question.asked != ""),
         "person": float(question.asked == "who"),
         "refers": float(_PRONOUN.match(text.units[best]) is not None),
@@ -204,7 +205,7 @@ def _numbers_found(numbers: frozenset[str], text: Text) -> float:
     return len(numbers & having) / len(numbers)
 
 
-def _offers(question: Question, unit: str) -> float:
+def _offers(question: Question, unit: str, rarity: Rarity) -> float:
     """Return whether a unit has a person, place, date or number to offer to a question that asks for one."""
     known = set(question.sequence)
     new = [word for word in WORD.findall(unit) if known.isdisjoint(terms(word))]
@@ -215,10 +216,16 @@ def _offers(question: Question, unit: str) -> float:
             offered = _NUMBER_WORD.search(" ".join(new).lower()) is not None
         case "who" | "where":
             has_no_case = unit.lower() == unit.upper()
-            offered = has_no_case or any(word[0].isupper() for word in new if not unit.startswith(word))
+            offered = has_no_case or any(_is_name(word, unit, rarity) for word in new)
         case _:
             return 0.0
     return 1.0 if offered else -1.0
+
+
+def _is_name(word: str, unit: str, rarity: Rarity) -> bool:
+    """Return whether a word is written as a name is; the first word of a unit only if it is a rare one."""
+    opens = unit.startswith(word)
+    return word[0].isupper() and not (opens and any(rarity.of(term) < _NAME for term in terms(word)))
 
 
 def _subject(question: Question, text: Text) -> float:
