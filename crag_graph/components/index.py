@@ -25,6 +25,7 @@ from crag_graph.settings import IndexSettings
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_PAGE = 10_000  # rows read at a time: Chroma names each in one SQL statement, which takes 32,766 at most
 _BATCH = 128  # chunks embedded and stored at a time: what an interrupted ingest loses at most
 
 
@@ -77,7 +78,7 @@ class Index:
         Raises:
             NothingIngested: there is no chunk.
         """
-        return await self._run(lambda: self._fetch(self._filled()))
+        return await self._run(lambda: self._fetch_all(self._filled()))
 
     async def sources(self) -> dict[str, dict[str, str]]:
         """Return the file hash per chunk id per source path; {} when nothing is ingested."""
@@ -200,9 +201,12 @@ class Index:
             return dict.fromkeys(words, 0)
         return self._terms.current(state(collection), lambda: self._build_terms(collection)).counts(words)
 
-    def _fetch(self, collection: Any, ids: list[str] | None = None) -> list[Document]:
-        include = ["documents", "metadatas", *(self._vectors() if ids else [])]
-        return self._read(collection.get(ids=ids, include=include))
+    def _fetch(self, collection: Any, ids: list[str]) -> list[Document]:
+        return self._read(collection.get(ids=ids, include=["documents", "metadatas", *self._vectors()]))
+
+    def _fetch_all(self, collection: Any) -> list[Document]:
+        pages = _pages(collection, ["documents", "metadatas"])
+        return [document for page in pages for document in self._read(page)]
 
     def _vectors(self) -> list[str]:
         return ["embeddings"] if isinstance(self._embedder, VectorMemory) else []
@@ -223,7 +227,7 @@ class Index:
         return documents
 
     def _build_terms(self, collection: Any) -> TermIndex:
-        documents = self._fetch(collection)
+        documents = self._fetch_all(collection)
         return TermIndex([str(each.id) for each in documents], [passage_text(each) for each in documents])
 
     def _sources(self) -> dict[str, dict[str, str]]:
@@ -231,8 +235,8 @@ class Index:
         found: dict[str, dict[str, str]] = {}
         if collection is not None:
             self._check(collection)
-            rows = collection.get(include=["metadatas"])
-            for id_, metadata in zip(rows["ids"], rows["metadatas"], strict=True):
+            pages = _pages(collection, ["metadatas"])
+            for id_, metadata in (row for page in pages for row in zip(page["ids"], page["metadatas"], strict=True)):
                 if metadata and "source" in metadata:  # a record without a source was not put here by `crag ingest`
                     found.setdefault(str(metadata["source"]), {})[id_] = str(metadata.get("file_hash", ""))
         return found
@@ -303,3 +307,9 @@ class Index:
             return Path(self._where) / "writer.lock"
         name = hashlib.sha256(f"{self._where}/{self._settings.collection}".encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"crag-{name}.lock"
+
+
+def _pages(collection: Any, include: list[str]) -> Iterator[Any]:
+    """Yield all rows of a collection, a page of them at a time."""
+    for offset in range(0, collection.count(), _PAGE):
+        yield collection.get(include=include, limit=_PAGE, offset=offset)

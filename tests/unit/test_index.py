@@ -143,6 +143,24 @@ async def test_sources_tell_the_chunks_of_each_file(tmp_path: Path) -> None:
     }
 
 
+async def test_more_chunks_than_one_statement_can_name_are_all_read(tmp_path: Path) -> None:
+    await ingested(index_at(tmp_path, WordEmbedder(dimension=2)), BATTERY)
+    collection = open_chroma(tmp_path).get_collection("documents", embedding_function=None)
+    for start in range(0, 33_000, 5_000):
+        ids = [f"row-{n}" for n in range(start, start + 5_000)]
+        rows = {
+            "embeddings": [[0.6, 0.8]] * 5_000,
+            "documents": ["x"] * 5_000,
+            "metadatas": [{"source": "b.md"}] * 5_000,
+        }
+        collection.add(ids=ids, **rows)
+    index = index_at(tmp_path, WordEmbedder(dimension=2))
+    await index.commit()
+    assert len((await index.sources())["b.md"]) == 35_000
+    assert len({document.id for document in await index.documents()}) == 35_001
+    assert (await index.search_terms("battery", 1))[0].page_content == BATTERY
+
+
 async def test_removed_chunks_are_found_no_more(tmp_path: Path) -> None:
     index = await ingested(index_at(tmp_path))
     await index.remove([str(chunk(BATTERY).id), "unknown"])

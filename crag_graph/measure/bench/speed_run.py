@@ -34,6 +34,7 @@ async def bench_speed(settings: Settings, speed: Speed, extent: Extent, prices: 
     Raises:
         ConfigurationError, ComponentError: what the settings name cannot work, or failed.
     """
+    sizes = await scaling.by_index_size(extent.chunks, say)
     async with Bench(settings, speed) as served:
         costs = await compare_modes(served, extent.questions, say)
         points = await scaling.by_documents(served, extent.documents, extent.questions, say)
@@ -47,7 +48,7 @@ async def bench_speed(settings: Settings, speed: Speed, extent: Extent, prices: 
         "speed": asdict(speed),
         "costs": costs,
         "points": points,
-        "index_sizes": await scaling.by_index_size(extent.chunks, say),
+        "index_sizes": sizes,
         "prices": {"date": prices.date, "currency": prices.currency, "per_thousand": _priced(costs, prices)},
     }
 
