@@ -70,6 +70,15 @@ def test_one_call_does_for_documents_strips_and_query(components, openai_server)
     assert "[1] Terms\n(1) The Falcon warranty" in prompt(openai_server.chats[0])
 
 
+def test_more_documents_than_one_call_takes_are_graded_in_calls_at_one_time(components, openai_server):
+    evaluator, _, _ = components
+    items = [{"id": n, "reason": "r", "score": n / 10, "helpful_strips": []} for n in range(1, 11)]
+    openai_server.replies = lambda _: json_object({"documents": items, "search_query": "q"}).slow(0.3)
+    grades = asyncio.run(evaluator.score(QUESTION, [f"Text {n}." for n in range(20)]))
+    assert [grade["score"] for grade in grades] == [n / 10 for n in range(1, 11)] * 2
+    assert (len(openai_server.chats), openai_server.peak) == (2, 2)
+
+
 def test_on_the_web_path_only_the_web_strips_need_a_call_of_their_own(components, openai_server):
     openai_server.replies = lambda body: answer(0.0, []) if schema_name(body) == "one_pass" else helpful(1)
     run = graph(components, [hit("The Falcon warranty is five years.")])

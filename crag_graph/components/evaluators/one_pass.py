@@ -8,6 +8,7 @@ The query comes from a call that saw the documents, so it is used only when it h
 the question has not: private wording must not leave by the search box.
 """
 
+import asyncio
 import logging
 import re
 from collections import OrderedDict
@@ -96,18 +97,22 @@ class OnePassEvaluator:
 
     async def score(self, question: str, texts: Sequence[str]) -> list[Grade]:
         """Return one grade per text, in order."""
-        grades: dict[int, Grade] = {}
-        for start in range(0, len(texts), self._batch_size):
-            batch = range(start, min(start + self._batch_size, len(texts)))
-            try:
-                grades |= await self._ask(question, texts, batch)
-            except EvaluationError as error:
-                log.info("graded in two steps: %s", error)
+        starts = range(0, len(texts), self._batch_size)
+        batches = [range(start, min(start + self._batch_size, len(texts))) for start in starts]
+        graded = await asyncio.gather(*(self._one_pass(question, texts, batch) for batch in batches))
+        grades = {i: grade for found in graded for i, grade in found.items()}
         missing = [i for i in range(len(texts)) if i not in grades]
         if missing:
             asked = await self._two_step.score(question, [texts[i] for i in missing])
             grades |= dict(zip(missing, asked, strict=True))
         return [grades[i] for i in range(len(texts))]
+
+    async def _one_pass(self, question: str, texts: Sequence[str], batch: range) -> dict[int, Grade]:
+        try:
+            return await self._ask(question, texts, batch)
+        except EvaluationError as error:
+            log.info("graded in two steps: %s", error)
+            return {}
 
     async def _ask(self, question: str, texts: Sequence[str], batch: range) -> dict[int, Grade]:
         strips = {i: self._strips(texts[i]) for i in batch}
