@@ -72,7 +72,7 @@ def answer_with(said: str):
         asked = prompt(body)
         match schema_name(body):
             case "grades":
-                texts = re.split(r"^\[\d+\]", asked.rsplit("Passages:", 1)[1], flags=re.M)[1:]
+                texts = re.split(r"^\[\d+\]", asked.rsplit("Passages (", 1)[1], flags=re.M)[1:]
                 return grades({n: 0.9 if "seven years" in part else 0.0 for n, part in enumerate(texts, 1)})
             case "helpful":
                 return helpful(1)
