@@ -1,10 +1,13 @@
-"""Benchmark the local evaluator on articles that it was not fitted on.
+"""Benchmark the local evaluator on paragraphs and questions that it was not fitted on.
 
     python scripts/bench_held_out.py ../shared/data --out held-out/ [--seed 7]
 
 The articles of every SQuAD-format file in the folder go to two halves, every other one. For each half an evaluator is
-fitted on the other half and the folder's other files (sentences of the held-out paragraphs left out), and `crag bench`
-asks the questions of the half, with the cut-offs of the offline profile. Prints one line per file, half and split.
+fitted on the other half and the folder's other files, and `crag bench` asks the questions of the half, with the
+cut-offs of the offline profile. Prints one line per file, half and split.
+
+Of the other files only sentences of the held-out paragraphs themselves are left out: QNLI has more of the same
+articles, so that the articles are not wholly unseen.
 """
 
 import argparse
@@ -22,7 +25,7 @@ FIGURES = ("route_accuracy", "false_correct", "evidence_recall", "false_answer",
 
 def main() -> None:
     """Fit and benchmark both halves."""
-    parser = argparse.ArgumentParser(description="Benchmark the local evaluator on articles it was not fitted on.")
+    parser = argparse.ArgumentParser(description="Benchmark the local evaluator on paragraphs it was not fitted on.")
     parser.add_argument("data", type=Path, help="folder with files in SQuAD format, and others for the fit")
     parser.add_argument("--out", type=Path, required=True, help="folder for pairs, coefficients and results")
     parser.add_argument("--seed", type=int, default=7)
