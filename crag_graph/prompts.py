@@ -23,6 +23,24 @@ from crag_graph.resources import resource
 ABSTAIN = "NO_EVIDENCE"  # what a generator says when the evidence does not answer
 
 
+def abstains(answer: str) -> bool:
+    """Return whether an answer begins with `ABSTAIN`, however the model dresses it up.
+
+    >>> abstains("**NO_EVIDENCE**"), abstains("no_evidence."), abstains("No evidence of that was found [1].")
+    (True, True, False)
+    """
+    return _bare(answer).startswith(ABSTAIN)
+
+
+def may_abstain(opening: str) -> bool:
+    """Return whether what has come of an answer may still grow into an abstention."""
+    return ABSTAIN.startswith(_bare(opening))
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[^\w]", "", text).upper()
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One prompt file: a system and a user part."""

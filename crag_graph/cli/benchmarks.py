@@ -36,6 +36,10 @@ def bench(
         from crag_graph.cli.show_bench import bench_and_show, compare_and_show
         from crag_graph.measure.bench.run import plan
 
+        if fail_on and not compare:
+            raise InputError("--fail-on compares two measurements: add --compare OLD.json NEW.json")
+        if compare and dataset:
+            raise InputError("--compare reads two measurements and makes none: leave the dataset out")
         if compare:
             raise typer.Exit(0 if compare_and_show(*compare, fail_on or []) else FAILED)
         if dataset is None:

@@ -1,6 +1,5 @@
 """From evidence to an answer: generate."""
 
-import re
 from collections.abc import AsyncIterator, Sequence
 
 from langchain_core.documents import Document
@@ -8,7 +7,7 @@ from langchain_core.documents import Document
 from crag_graph.errors import ComponentError, ConfigurationError, GenerationError
 from crag_graph.nodes.common import Update, asked, open_parts
 from crag_graph.policy import Policy
-from crag_graph.prompts import ABSTAIN
+from crag_graph.prompts import abstains, may_abstain
 from crag_graph.protocols import Components
 from crag_graph.rules.citations import Citations
 from crag_graph.rules.fusion import fuse, recompose, render
@@ -113,13 +112,12 @@ async def _checked(pieces: AsyncIterator[str], citations: Citations, no_evidence
     opening = ""
     async for piece in pieces:
         opening += piece
-        start = re.sub(r"[^\w]", "", opening).upper()  # models dress the word up: **NO_EVIDENCE**, "no_evidence."
-        if start.startswith(ABSTAIN):
+        if abstains(opening):
             yield no_evidence
             async for _ in pieces:  # to its end, where the model says what the call cost
                 pass
             return
-        if not ABSTAIN.startswith(start):
+        if not may_abstain(opening):
             break
     yield citations.push(opening)
     async for piece in pieces:

@@ -131,6 +131,8 @@ def test_a_run_passes_the_gate_against_itself_and_a_worse_one_fails_it(measured)
         (("squad.json", "--split", "half"), "half"),
         (("--compare", "out.json", "out.json"), "--fail-on"),
         (("--compare", "out.json", "squad.json", "--fail-on", "route_accuracy"), "squad.json"),
+        (("squad.json", "--fail-on", "route_accuracy"), "add --compare"),
+        (("squad.json", "--compare", "out.json", "out.json", "--fail-on", "route_accuracy"), "leave the dataset out"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_with_what_to_write(measured, monkeypatch, arguments, said):

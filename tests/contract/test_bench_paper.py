@@ -210,10 +210,11 @@ def test_the_papers_own_passages_stand_in_for_those_of_the_file(lines, monkeypat
     assert "Lee society" in results["cases"][0]["runs"]["crag"]["context"]
 
 
-def test_an_error_that_a_system_raises_ends_the_run_as_in_bench(servers, claims):
+@pytest.mark.parametrize("system", ["crag", "vanilla"])
+def test_an_error_that_a_system_raises_ends_the_run_as_in_bench(servers, claims, system):
     model, _ = servers
     model.replies = lambda body: as_a_model(body) if "Oranges" not in prompt(body) else failure(500)
-    options = ["--task", "pubhealth", "--config", "paper-pubhealth", "--systems", "vanilla"]
+    options = ["--task", "pubhealth", "--config", "paper-pubhealth", "--systems", system]
     done = CliRunner().invoke(app, ["bench-paper", str(claims), *options])
     assert done.exit_code == 1
     assert "generator" in done.stderr

@@ -102,3 +102,24 @@ def test_a_sample_keeps_the_order_and_is_drawn_by_the_seed(file):
     assert drawn == sample(cases, 10, seed=3) != sample(cases, 10, seed=4)
     assert drawn == [case for case in cases if case in drawn]
     assert sample(cases, None, seed=3) == list(cases)
+
+
+def test_a_question_without_a_gold_answer_is_left_out_however_it_says_so(tmp_path):
+    data = squad()
+    data["data"][0]["paragraphs"][0]["qas"] += [
+        {"id": "a", "question": "?", "is_impossible": True, "answers": [{"text": "", "answer_start": -1}]},
+        {"id": "b", "question": "?", "answers": [{"text": " ", "answer_start": 0}]},
+        {"id": "c", "question": "?", "is_impossible": True},
+    ]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps(data))
+    assert {case.id for case in read_dataset(path, 7, "article").cases}.isdisjoint({"a", "b", "c"})
+
+
+def test_a_question_id_that_stands_there_twice_is_refused(tmp_path):
+    data = squad()
+    data["data"][1]["paragraphs"][0]["qas"][0]["id"] = "q0-0"
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError, match="'q0-0' stands there more than once"):
+        read_dataset(path, 7, "article")

@@ -50,3 +50,15 @@ def test_a_rule_that_cannot_be_meant_is_refused(written):
 def test_a_rule_may_name_system_and_class():
     rule = parse_rule("vanilla.index.answer_match:0.1")
     assert (rule.name, rule.tolerance) == ("vanilla.index.answer_match", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("what", "old", "new"),
+    [("dataset", {"sha256": "a"}, {"sha256": "b"}), ("plan", {"limit": None}, {"limit": 5})],
+)
+def test_runs_on_other_data_or_by_another_plan_do_not_compare(what, old, new):
+    good = results(route_accuracy=0.9)
+    with pytest.raises(InputError, match=f"{what} differs"):
+        failed(good | {what: old}, good | {what: new}, "route_accuracy")
+    moved = failed(good | {"dataset": {"name": "a"}}, good | {"dataset": {"name": "b"}}, "route_accuracy")
+    assert moved == [""]

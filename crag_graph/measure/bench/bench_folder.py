@@ -24,6 +24,9 @@ def with_own_index_and_web(settings: Settings, folder: Path, web_origin: str) ->
     values["web"] |= {"use": "tavily", "allow_domains": (), "deny_domains": (), "approve": False}
     values["web"]["pages"] |= {"max_pages": 0}  # the served addresses lead nowhere
     values["web"]["cache"] |= {"path": None}  # a search costs what it costs, every time
+    values["web"]["remember"] |= {"collection": None}  # what one question found is not there for the next
+    values["llm"]["cache"] = None
+    values["generator"]["on_failure"] = "error"  # quotes would earn the points of a model that failed
     values["web"]["tavily"] |= {"base_url": web_origin, "api_key_env": _WEB_KEY}
     return Settings.model_validate(values)
 

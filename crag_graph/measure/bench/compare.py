@@ -62,8 +62,19 @@ def parse_rule(written: str) -> Rule:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any], rules: Sequence[Rule]) -> list[Finding]:
-    """Check every rule on two results of `crag bench`; a missing or non-finite figure fails."""
+    """Check every rule on two results of `crag bench`; a missing or non-finite figure fails.
+
+    Raises:
+        InputError: they were measured on different data or by different plans.
+    """
+    for what in ("dataset", "plan"):
+        if what in old and what in new and _identity(old[what]) != _identity(new[what]):
+            raise InputError(f"the two runs do not compare, since their {what} differs: {old[what]} and {new[what]}")
     return [_check(rule, _value(old, rule), _value(new, rule)) for rule in rules]
+
+
+def _identity(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in told.items() if key != "name"}  # a file may move
 
 
 def _check(rule: Rule, old: float | None, new: float | None) -> Finding:

@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,7 @@ def _read(path: Path) -> list[tuple[str, list[tuple[str, list[_Question]]]]]:
             (
                 str(article.get("title") or f"article {number}").replace("_", " "),
                 [
-                    (str(p["context"]), [_question(qa) for qa in p["qas"] if qa["answers"]])
+                    (str(p["context"]), [_question(qa) for qa in p["qas"] if _is_answerable(qa)])
                     for p in article["paragraphs"]
                 ],
             )
@@ -121,13 +122,22 @@ def _read(path: Path) -> list[tuple[str, list[tuple[str, list[_Question]]]]]:
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: not SQuAD-format data ({type(error).__name__}: {error})") from error
+    twice = [id_ for id_, count in Counter(q[0] for _, ps in articles for _, qs in ps for q in qs).items() if count > 1]
+    if twice:
+        raise InputError(f"{path}: the question id {twice[0]!r} stands there more than once; ids must be unique")
     if len({_id(name, 0) for name, _ in articles}) < len(articles):  # titles that no Latin letter tells apart
         articles = [(f"{name} {n}", parts) for n, (name, parts) in enumerate(articles, 1)]
     return articles
 
 
+def _is_answerable(qa: Any) -> bool:
+    """Return whether there is a gold answer; SQuAD 2.0 marks questions without one, and some files leave it blank."""
+    return not qa.get("is_impossible") and any(str(answer["text"]).strip() for answer in qa.get("answers") or ())
+
+
 def _question(qa: Any) -> _Question:
-    return str(qa["id"]), str(qa["question"]), tuple(dict.fromkeys(str(answer["text"]) for answer in qa["answers"]))
+    golds = (str(answer["text"]) for answer in qa["answers"])
+    return str(qa["id"]), str(qa["question"]), tuple(dict.fromkeys(gold for gold in golds if gold.strip()))
 
 
 def _id(article: str, number: int) -> str:

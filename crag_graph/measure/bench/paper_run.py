@@ -124,6 +124,8 @@ def _with_empty_index(settings: Settings, folder: str) -> Settings:
     values = settings.model_dump()
     values["index"] |= {"path": folder, "host": None}
     values["web"]["remember"] |= {"collection": None}  # what one question found is not kept for the next
+    values["llm"]["cache"] = None
+    values["generator"]["on_failure"] = "error"  # quotes would earn the points of a model that failed
     return Settings.model_validate(values)
 
 

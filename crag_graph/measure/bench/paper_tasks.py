@@ -102,13 +102,12 @@ def _truth(text: str) -> bool | None:
     >>> [_truth(text) for text in ("True [1].", "It is not true.", "untrue", "REFUTES", "No.", "I found no evidence.")]
     [True, False, None, False, False, None]
     """
-    words: list[tuple[str, str]] = re.findall(r"\b(not\s+)?([a-z]+)", text.casefold())
-    if words and words[0][1] in ("yes", "no"):
-        return words[0][1] == "yes"
-    for negated, word in words:
-        if word in _TRUE or word in _FALSE:
-            return (word in _TRUE) != bool(negated)
-    return None
+    plain = re.sub(r"n['’]t\b|\bcannot\b", " not", text.casefold())
+    opening = re.match(r"\W*(yes|no)\b", plain)
+    if opening:
+        return opening[1] == "yes"
+    said = re.search(rf"\b(not\s+(?:[a-z]+\s+)?)?({'|'.join(_TRUE | _FALSE)})\b", plain)
+    return (said[2] in _TRUE) != bool(said[1]) if said else None
 
 
 def _letter(text: str) -> str | None:
@@ -117,7 +116,8 @@ def _letter(text: str) -> str | None:
     >>> [_letter(text) for text in ("C", "(c)", "B: ice", "The answer is D.", "A bear", "1", "B [2] since ice floats")]
     ['C', 'C', 'B', 'D', None, 'A', 'B']
     """
-    said = _CITED.sub(".", text)
-    stated = re.match(r"\s*\(?([A-Ea-e1-5])(?:[).:,]|\s*$)", said)
-    found = stated or re.search(r"answer(?: is|:)?\s*\(?([A-E1-5])\b", said) or re.search(r"\(([A-E1-5])\)", said)
+    said = _CITED.sub(".", text).replace("*", "")
+    stated = re.match(r"\s*\(?([A-Ea-e1-5])(?:[).:,]|\s*$)", said, re.MULTILINE)
+    named = r"(?i:answer(?: is)?:?)\s*\(?([B-E]\b|[A1-5](?=[).:,]|\s*$))"
+    found = stated or re.search(named, said, re.MULTILINE) or re.search(r"\(([A-E1-5])\)", said)
     return letter(found[1]) if found else None

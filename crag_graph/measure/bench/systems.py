@@ -11,7 +11,7 @@ from crag_graph.factory import build_graph
 from crag_graph.measure.bench.data import Case
 from crag_graph.measure.bench.metrics import holds
 from crag_graph.measure.bench.outcome import Outcome, Scored, Trace
-from crag_graph.prompts import ABSTAIN
+from crag_graph.prompts import ABSTAIN, abstains
 from crag_graph.protocols import Components
 from crag_graph.rules.citations import Citations
 from crag_graph.rules.fusion import as_source, render
@@ -70,7 +70,7 @@ async def answered(question: str, evidence: Sequence[Evidence], kit: Components,
     citations = Citations(len(evidence), context)
     pieces = [piece async for piece in kit.generator.generate(question, evidence)] if evidence else [ABSTAIN]
     text = "".join(pieces).strip()
-    answer = settings.generator.no_evidence if text == ABSTAIN else citations.push(text) + citations.finish()
+    answer = settings.generator.no_evidence if abstains(text) else citations.push(text) + citations.finish()
     return {"answer": answer, "grounded": bool(citations.cited), "refined_context": context}
 
 
