@@ -31,10 +31,12 @@ def holds(text: str, golds: Iterable[str]) -> bool:
 
     >>> holds("It cost $1,308 [1].", ["308"]), holds("They gave up 308 points.", ["308 points", "308"])
     (False, True)
+    >>> holds("[5] Panthers: they lost.", ["5"])  # the number of a source is no answer
+    False
     >>> holds("北京在中国", ["中国"])
     True
     """
-    padded = f" {_spaced(text)} "
+    padded = f" {_spaced(_MARKER.sub(' ', text))} "
     return any(f" {wanted} " in padded for wanted in map(_spaced, golds) if wanted)
 
 
@@ -44,7 +46,7 @@ def answer_match(answer: str, golds: Iterable[str]) -> bool:
     >>> answer_match("It was Denver [1].", ["Denver", "the Broncos"]), answer_match("It was denver.", ["Denver"])
     (True, False)
     """
-    flat = " ".join(answer.split())
+    flat = " ".join(_MARKER.sub(" ", answer).split())
     return any(" ".join(gold.split()) in flat for gold in golds)
 
 
